@@ -1,0 +1,44 @@
+/** Every environment variable that this module reads: one table, which also is the documentation. */
+
+interface EnvironmentVariable {
+  /** What holds when the variable is unset or empty; null when there is no single value. */
+  readonly default: string | null;
+  /** One line for the table in the README. */
+  readonly meaning: string;
+}
+
+/** All variables, by name. A variable that is set to nothing counts as unset. */
+export const ENVIRONMENT = {
+  NIXL_CAPI_PATH: {
+    default: null,
+    meaning: "libnixl_capi.so, or the folder that holds it; when set, nothing else is searched",
+  },
+  FFMPEG_BIN: { default: null, meaning: "the ffmpeg program; when set, nothing else is searched" },
+  TURBOJPEG_PATH: { default: null, meaning: "libturbojpeg.so.0; when set, nothing else is searched" },
+  NIXL_MEDIA_NATIVE_DIR: {
+    default: null,
+    meaning:
+      "folder where set-up puts the native parts that it fetches (default .native in the package, else nixl-media in the user's cache folder)",
+  },
+  NIXL_MEDIA_SHIM_PATH: {
+    default: null,
+    meaning: "a native shim that was built ahead; unset, Bun compiles it at start",
+  },
+  DYN_MM_NIXL_PROGRESS_DELAY_US: {
+    default: "1000",
+    meaning: "pause of the agent's progress thread between two rounds, 0 to 1000000 microseconds; 0 spins a whole core",
+  },
+  NIXL_LOG_LEVEL: { default: "FATAL", meaning: "libnixl's log level" },
+  UCX_LOG_LEVEL: { default: "fatal", meaning: "UCX's log level" },
+} as const satisfies Record<string, EnvironmentVariable>;
+
+/** One of the names in {@link ENVIRONMENT}. */
+export type EnvironmentName = keyof typeof ENVIRONMENT;
+
+/** What `process.env` is: values by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The variable's value, else its default; null when it is unset or empty and has none. */
+export function readEnvironment(name: EnvironmentName, environment: Environment = process.env): string | null {
+  return environment[name] || ENVIRONMENT[name].default;
+}

@@ -1,0 +1,149 @@
+#!/bin/sh
+# Runs a TypeScript file of this project with Bun, on a fresh clone too: what is missing is installed first.
+#
+#   scripts/run.sh [--in-callers-folder] FILE [ARG…]
+#
+# Installing says what it does on stderr, so that stdout stays the program's. The program takes this shell's place (exec),
+# so that signals reach it. With --in-callers-folder it runs where npm was called (INIT_CWD) rather than in the project,
+# so that relative paths among the arguments mean what the caller meant.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+lock=$root/.native/install.lock
+installer=
+have_lock=
+
+say() { echo "nixl-media: $*" >&2; }
+
+fail() {
+  say "$*"
+  exit 1
+}
+
+# --- what happens when this shell is ended while it installs ---
+
+release_lock() {
+  if [ -n "$have_lock" ]; then rm -f "$lock"; fi
+  have_lock=
+}
+
+interrupted() { # SIGNAL
+  trap - EXIT HUP INT TERM
+  if [ -n "$installer" ]; then
+    # Its own group where setsid gave it one: an installer has children.
+    kill -TERM "-$installer" 2>/dev/null || kill -TERM "$installer" 2>/dev/null || :
+    wait "$installer" 2>/dev/null || :
+  fi
+  release_lock
+  kill -s "$1" $$
+}
+
+# Runs a command in the background with its output on stderr, since a shell handles signals only while it waits.
+run_interruptibly() {
+  if command -v setsid >/dev/null 2>&1; then
+    setsid "$@" </dev/null >&2 &
+  else
+    "$@" </dev/null >&2 &
+  fi
+  installer=$!
+  result=0
+  wait "$installer" || result=$?
+  installer=
+  return $result
+}
+
+# --- one installation at a time ---
+
+# The lock is a symbolic link whose target says who has it: made and filled in one step. A holder on this machine that is
+# no longer alive is cleared away, under a second lock, lest two who saw it clear each other's.
+take_lock() {
+  mkdir -p "$root/.native"
+  self=$(uname -n):$$
+  waited=0
+  until ln -s "$self" "$lock" 2>/dev/null; do
+    holder=$(readlink "$lock") || continue
+    if [ "${holder%:*}" = "$(uname -n)" ] && ! kill -0 "${holder##*:}" 2>/dev/null; then
+      if mkdir "$lock.clearing" 2>/dev/null; then
+        if [ "$(readlink "$lock")" = "$holder" ]; then rm -f "$lock"; fi
+        rmdir "$lock.clearing"
+        continue
+      fi
+    fi
+    if [ "$waited" = 0 ]; then say "waiting for another installation to end"; fi
+    if [ "$waited" -ge 600 ]; then fail "another installation ($holder) does not end: if there is none, remove $lock and $lock.clearing"; fi
+    waited=$((waited + 1))
+    sleep 1
+  done
+  have_lock=yes
+}
+
+# --- installing ---
+
+# Whether the packages are those of the lockfile. npm writes its marker when it is done, and starts by removing it; the
+# other one is for Bun's package manager, which writes none.
+is_installed() {
+  for marker in "$root/node_modules/.package-lock.json" "$root/node_modules/.installed-by-bun"; do
+    if [ -f "$marker" ] && [ -z "$(find "$root/package-lock.json" -newer "$marker")" ]; then return 0; fi
+  done
+  return 1
+}
+
+install_packages() {
+  cd "$root"
+  if command -v npm >/dev/null 2>&1; then
+    say "installing packages with npm (once)"
+    # Said in full: npm run -s, NODE_ENV=production and the like reach npm ci through the environment.
+    run_interruptibly npm ci --include=dev --include=optional --no-audit --no-fund --loglevel=error ||
+      fail "npm could not install the packages; its message is above"
+  elif bun=$(find_bun "$root"); then
+    say "installing packages with Bun (once)"
+    run_interruptibly "$bun" install --frozen-lockfile --no-save ||
+      fail "Bun could not install the packages; its message is above"
+    : >node_modules/.installed-by-bun
+  else
+    fail "neither npm nor a suitable Bun was found: install Node.js with npm, or Bun (https://bun.com)"
+  fi
+}
+
+# The first time, the native parts are fetched as well, so that whatever was asked for can work. What cannot be had is
+# for the program to say.
+first_setup() {
+  case $1 in scripts/setup.ts | scripts/check.ts | scripts/demo.ts) return ;; esac
+  run_interruptibly "$bun" --no-install "$root/scripts/setup.ts" || :
+}
+
+in_callers_folder=
+if [ "${1:-}" = --in-callers-folder ]; then
+  in_callers_folder=yes
+  shift
+fi
+file=${1:?usage: scripts/run.sh [--in-callers-folder] FILE [ARG…]}
+shift
+
+# shellcheck source=scripts/find_bun.sh
+. "$root/scripts/find_bun.sh"
+
+newly_installed=
+if ! is_installed; then
+  for signal in HUP INT TERM; do
+    # shellcheck disable=SC2064 # expanded now on purpose
+    trap "interrupted $signal" "$signal"
+  done
+  trap release_lock EXIT
+  take_lock
+  if ! is_installed; then
+    install_packages
+    newly_installed=yes
+  fi
+  release_lock
+fi
+
+bun=$(find_bun "$root") || fail "the packages hold no Bun that runs here: remove $root/node_modules and try again, or install Bun (https://bun.com)"
+if [ -n "$newly_installed" ]; then first_setup "$file"; fi
+trap - EXIT HUP INT TERM
+
+folder=$root
+if [ -n "$in_callers_folder" ] && [ -d "${INIT_CWD:-}" ]; then folder=$INIT_CWD; fi
+cd "$folder"
+# Neither packages nor settings nor variables come from the folder that the caller happens to be in.
+exec "$bun" --no-install --no-env-file --config="$root/bunfig.toml" "$root/$file" "$@"

@@ -1,0 +1,93 @@
+/** `describe FILE…`: a descriptor line for each medium, and the memory held until nobody needs it any more. */
+import { parseArgs } from "node:util";
+import { MediaError } from "../errors.ts";
+import { MediaLoader } from "../loader/index.ts";
+import type { MediaDescriptor } from "../tensor/index.ts";
+import { jsonOption } from "./json_option.ts";
+import { complain, errorLine, JsonLines } from "./output.ts";
+
+type Outcome = { readonly descriptor: MediaDescriptor } | { readonly error: unknown };
+
+/**
+ * Prints descriptors in the order of the files, each as soon as it and those before it are ready.
+ * @returns exit code: 0, or 1 when a medium failed
+ * @throws MediaError invalid_options, and what keeps the loader from starting
+ */
+export async function runDescribe(args: string[]): Promise<number> {
+  const { values, positionals: files } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      video: { type: "string" },
+      image: { type: "string" },
+      "hash-video": { type: "boolean", default: false },
+      "no-hold": { type: "boolean", default: false },
+    },
+  });
+  if (files.length === 0) throw new MediaError("invalid_options", "describe needs at least one file");
+  const options = {
+    image: jsonOption("image", values.image),
+    video: jsonOption("video", values.video),
+    hashVideo: values["hash-video"],
+  };
+  const output = new JsonLines();
+  const ending = untilEnded();
+  await using loader = await MediaLoader.create(withoutUndefined(options));
+  const held: MediaDescriptor[] = [];
+  let failures = 0;
+  for await (const [file, outcome] of loadAll(loader, files, ending.signal)) {
+    if (ending.signal.aborted) break;
+    if ("error" in outcome) {
+      failures += 1;
+      complain(errorLine(file, outcome.error));
+    } else {
+      held.push(outcome.descriptor);
+      if (!(await output.write(outcome.descriptor.toWire()))) break;
+    }
+  }
+  output.close();
+  if (!values["no-hold"] && held.length > 0) await ending.stdinOrSignal();
+  for (const descriptor of held) descriptor.dispose();
+  return failures === 0 ? 0 : 1;
+}
+
+/** Loads a few files at a time, and yields their outcomes in order. */
+async function* loadAll(loader: MediaLoader, files: string[], signal: AbortSignal): AsyncGenerator<[string, Outcome]> {
+  const ahead = loader.childPids.length + 1;
+  const outcomes: Promise<Outcome>[] = [];
+  for (const [index, file] of files.entries()) {
+    while (outcomes.length < Math.min(index + ahead, files.length)) {
+      const path = files[outcomes.length] ?? file;
+      outcomes.push(
+        loader.load({ path }, { signal }).then(
+          (descriptor) => ({ descriptor }),
+          (error: unknown) => ({ error }),
+        ),
+      );
+    }
+    const outcome = await outcomes[index];
+    if (outcome) yield [file, outcome];
+  }
+}
+
+/** What ends the command: SIGINT or SIGTERM at any time, or the end of stdin while memory is held. */
+function untilEnded() {
+  const controller = new AbortController();
+  const signalled = Promise.withResolvers<void>();
+  const end = (): void => {
+    controller.abort();
+    signalled.resolve();
+  };
+  process.once("SIGINT", end);
+  process.once("SIGTERM", end);
+  const stdinEnd = async (): Promise<void> => {
+    for await (const _ of Bun.stdin.stream()) {
+      // What is typed means nothing; only the end does.
+    }
+  };
+  return { signal: controller.signal, stdinOrSignal: () => Promise.race([signalled.promise, stdinEnd()]) };
+}
+
+function withoutUndefined<T extends object>(object: T) {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,60 @@
+/** The command `nixl-media`. Exit codes: 0 done, 1 a medium failed, 2 the command itself cannot run. */
+import packageJson from "../../package.json" with { type: "json" };
+import { MediaError } from "../errors.ts";
+import { complain, errorLine } from "./output.ts";
+
+const HELP = `nixl-media ${packageJson.version}: decodes media into NIXL-registered memory and describes them
+
+usage: nixl-media describe FILE… [--image JSON] [--video JSON] [--hash-video] [--no-hold]
+         prints one descriptor line per medium, then holds the memory until stdin closes or a signal comes
+         --image, --video   settings of this server, e.g. --video '{"num_frames":8,"limits":{"max_alloc":1000000000}}'
+         --hash-video       clips get a content hash too (images always do)
+         --no-hold          ends at once after the last line
+       nixl-media read [--out FILE]
+         reads the media whose descriptor lines come on stdin; FILE.png gets a picture (a contact sheet for a clip),
+         any other FILE the raw tensor; the second medium goes to FILE-2, and so on
+       nixl-media doctor
+         shows every native part, its version and where it was found; ends 1 when the main job cannot run
+       nixl-media setup
+         fetches the native parts that are missing
+`;
+
+async function run([command, ...args]: string[]): Promise<number> {
+  switch (command) {
+    case "describe":
+      return (await import("./describe.ts")).runDescribe(args);
+    case "read":
+      return (await import("./read.ts")).runRead(args);
+    case "doctor":
+      return (await import("./doctor.ts")).runDoctor((line) => console.log(line), { probeAgent });
+    case "setup":
+      return (await import("./setup.ts")).runSetup();
+    case "--version":
+      console.log(packageJson.version);
+      return 0;
+    case "help":
+    case "--help":
+    case "-h":
+      console.log(HELP);
+      return 0;
+    default:
+      throw new MediaError("invalid_options", `${command ?? "no command"}: see nixl-media --help`);
+  }
+}
+
+/** Creates and ends a real agent: what proves that the main job can run. */
+async function probeAgent(): Promise<string> {
+  const { getNixlAgent } = await import("../nixl/index.ts");
+  const started = performance.now();
+  using agent = getNixlAgent();
+  return `agent ${agent.name} on UCX in ${Math.round(performance.now() - started)} ms`;
+}
+
+try {
+  process.exitCode = await run(process.argv.slice(2));
+} catch (error) {
+  const usage = error instanceof Error && "code" in error && String(error.code).startsWith("ERR_PARSE_ARGS");
+  complain(errorLine("nixl-media", usage ? new MediaError("invalid_options", error.message) : error));
+  process.exitCode = 2;
+}
+process.exit();

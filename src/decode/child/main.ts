@@ -1,0 +1,96 @@
+/**
+ * The decoder child's program: takes one job at a time, decodes it into the room that the parent gives, and hashes it
+ * there. Hostile bytes meet native decoders here and nowhere else; whatever happens to this process costs one job.
+ */
+import { writeFileSync } from "node:fs";
+import { closeOnExec } from "../../../ffi/memory.ts";
+import { dieWithParent, processRunner } from "../../../ffi/process.ts";
+import { asMediaError, MediaError } from "../../errors.ts";
+import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
+import { decodeImage } from "../image/index.ts";
+import { CHANNEL_DESCRIPTOR, type ChildMessage, type ParentMessage } from "../protocol.ts";
+import { decodeVideo } from "../video/index.ts";
+import { ChildMemory } from "./memory.ts";
+
+type Start = Extract<ParentMessage, { type: "start" }>;
+type Job = Extract<ParentMessage, { type: "job" }>;
+type RoomAnswer = Extract<ParentMessage, { type: "room" | "refused" }>;
+
+/** When memory runs out, the kernel takes a decoder before the server. */
+const OUT_OF_MEMORY_SCORE = "1000";
+
+let memory: ChildMemory | undefined;
+let ffmpegPath: string | null = null;
+let roomAsked: ((answer: RoomAnswer) => void) | null = null;
+
+function say(message: ChildMessage): void {
+  process.send?.(message);
+}
+
+function start(message: Start): void {
+  memory = new ChildMemory(message.poolBytes);
+  ffmpegPath = message.ffmpegPath;
+  say({ type: "ready" });
+}
+
+async function askForRoom(id: number, payloadBytes: number, headerBytes: number): Promise<DecodeRoom> {
+  const { promise, resolve } = Promise.withResolvers<RoomAnswer>();
+  roomAsked = resolve;
+  say({ type: "need", id, payloadBytes, headerBytes });
+  const answer = await promise;
+  if (answer.type === "refused") throw new MediaError(answer.code, answer.message);
+  return started().room(answer.offset, answer.headerBytes, answer.payloadBytes);
+}
+
+async function run(job: Job): Promise<void> {
+  try {
+    using encoded = started().encoded(job.source, job.byteLength);
+    const context: DecodeContext = {
+      room: (payloadBytes, headerBytes = 1) => askForRoom(job.id, payloadBytes, headerBytes),
+      ffmpegPath,
+    };
+    const { shape, dtype, metadata, byteLength, contentHash } = await decode(job, encoded.bytes, context);
+    say({ type: "done", id: job.id, tensor: { shape: [...shape], dtype, metadata, byteLength, contentHash } });
+  } catch (error) {
+    const known = asMediaError(error, "decoder_failed", "The decoder failed in a way that it should not");
+    const cause = known.cause instanceof Error ? String(known.cause).slice(0, 1000) : null;
+    say({ type: "failed", id: job.id, code: known.code, message: known.message.slice(0, 500), cause });
+  }
+}
+
+function decode(job: Job, encoded: Uint8Array, context: DecodeContext): Promise<DecodedTensor> {
+  const { kind, settings, hashVideo } = job.request;
+  if (kind === "image") return decodeImage(encoded, settings as never, context);
+  return decodeVideo(encoded, settings as never, { ...context, processes: processRunner, hashVideo });
+}
+
+function started(): ChildMemory {
+  if (!memory) throw new MediaError("decoder_failed", "the decoder child was given work before it was started");
+  return memory;
+}
+
+function receive(message: ParentMessage): void {
+  switch (message.type) {
+    case "start":
+      return start(message);
+    case "slab":
+      return started().addSlab(message.offset, message.byteLength);
+    case "room":
+    case "refused":
+      return roomAsked?.(message);
+    case "job":
+      void run(message);
+  }
+}
+
+dieWithParent(Number(process.argv[2]));
+closeOnExec(CHANNEL_DESCRIPTOR);
+try {
+  writeFileSync("/proc/self/oom_score_adj", OUT_OF_MEMORY_SCORE);
+} catch {
+  // A container may forbid it; decoding works without.
+}
+process.on("message", receive);
+process.on("disconnect", () => process.exit(0));
+// Ctrl-C in a terminal reaches the whole group; the parent decides when a child ends.
+process.on("SIGINT", () => {});

@@ -1,0 +1,64 @@
+/** The child's side of the shared memory: its slabs at the offsets they have in the pool, its inbox, and media files. */
+import { AddressRange, closeDescriptor, receiveDescriptor, roundToPages } from "../../../ffi/memory.ts";
+import { MediaError } from "../../errors.ts";
+import type { DecodeRoom } from "../contract.ts";
+import { CHANNEL_DESCRIPTOR, INBOX_BYTES, INBOX_TAG } from "../protocol.ts";
+
+/** Encoded bytes in shared memory; `dispose()` unmaps those that came in a file of their own. */
+export interface EncodedBytes extends Disposable {
+  readonly bytes: Uint8Array;
+}
+
+/** Mappings of one decoder child; they live as long as the process. */
+export class ChildMemory {
+  readonly #pool: AddressRange;
+  readonly #inbox: AddressRange;
+
+  /** Reserves the pool's addresses and takes the inbox off the descriptor channel. */
+  constructor(poolBytes: number) {
+    this.#pool = new AddressRange(poolBytes);
+    this.#inbox = new AddressRange(INBOX_BYTES);
+    mapReceived(this.#inbox, INBOX_TAG, 0, INBOX_BYTES);
+  }
+
+  /** Maps the slab whose descriptor waits on the channel. */
+  addSlab(offset: number, byteLength: number): void {
+    mapReceived(this.#pool, offset + 1, offset, byteLength);
+  }
+
+  /** The encoded bytes of a job. */
+  encoded(source: "inbox" | "file", byteLength: number): EncodedBytes {
+    if (source === "inbox") return { bytes: this.#inbox.view(0, byteLength), [Symbol.dispose]: () => {} };
+    const range = new AddressRange(roundToPages(byteLength));
+    mapReceived(range, null, 0, range.byteLength);
+    return { bytes: range.view(0, byteLength), [Symbol.dispose]: () => range.release() };
+  }
+
+  /** A room that the parent gave: `headerBytes` at `offset`, the payload behind. */
+  room(offset: number, headerBytes: number, payloadBytes: number): DecodeRoom {
+    const all = this.#pool.view(offset, headerBytes + payloadBytes);
+    return {
+      header: all.subarray(0, headerBytes),
+      payload: all.subarray(headerBytes),
+      span: (headerLength, payloadLength) => {
+        if (headerLength > headerBytes || payloadLength > payloadBytes) {
+          throw new MediaError("decoder_failed", "a decoder asked for more of its room than it was given");
+        }
+        return all.subarray(headerBytes - headerLength, headerBytes + payloadLength);
+      },
+    };
+  }
+}
+
+/** Takes the next descriptor off the channel, maps it and closes it; the mapping keeps the memory. */
+function mapReceived(range: AddressRange, expectedTag: number | null, offset: number, byteLength: number): void {
+  const { fd, tag } = receiveDescriptor(CHANNEL_DESCRIPTOR);
+  try {
+    if (expectedTag !== null && tag !== expectedTag) {
+      throw new MediaError("decoder_failed", `descriptor ${tag} came where ${expectedTag} was expected`);
+    }
+    range.mapFile(fd, offset, byteLength);
+  } finally {
+    closeDescriptor(fd);
+  }
+}

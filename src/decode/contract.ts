@@ -1,0 +1,44 @@
+/**
+ * What a decode program (image, video) is given and what it answers. Decode programs run in a decoder child only; the
+ * parent process never calls them.
+ */
+import type { DataType, MediaMetadata } from "../tensor/index.ts";
+
+/**
+ * Registered memory for one tensor, mapped in the decoder child. Freed by the parent, never here.
+ *
+ * `payload` starts on a page (4096) boundary; `header` are the bytes right in front of it, so that the content hash can be
+ * taken in one pass over `header‖payload` (the hash is one-shot and its header comes first).
+ */
+export interface DecodeRoom {
+  /** The tensor's bytes; exactly the length that was asked for. */
+  readonly payload: Uint8Array;
+  /** Scratch bytes that end where `payload` begins. */
+  readonly header: Uint8Array;
+  /** The last `headerLength` bytes of `header` and the first `payloadLength` of `payload`, as one view. */
+  span(headerLength: number, payloadLength: number): Uint8Array;
+}
+
+/** What a decode program may use of the world around it. */
+export interface DecodeContext {
+  /**
+   * Asks the parent for registered memory.
+   * @param payloadLength bytes of the tensor, more than 0
+   * @param headerLength bytes wanted in front of it for the hash header (default one page)
+   * @throws MediaError no_room, medium_exceeds_pool
+   */
+  room(payloadLength: number, headerLength?: number): Promise<DecodeRoom>;
+  /** Path of the ffmpeg program, or null where none was found. */
+  readonly ffmpegPath: string | null;
+}
+
+/** A decoded tensor, lying in the room that was given last. */
+export interface DecodedTensor {
+  readonly shape: readonly number[];
+  readonly dtype: DataType;
+  readonly metadata: MediaMetadata;
+  /** Bytes used of the room: the product of shape and the dtype's size. */
+  readonly byteLength: number;
+  /** 16 lower-case hex digits, or null when none was asked for. */
+  readonly contentHash: string | null;
+}

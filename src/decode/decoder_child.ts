@@ -1,0 +1,284 @@
+/** The parent's side of one decoder child: starts it, feeds it one job at a time, and knows when it is gone. */
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Subprocess } from "bun";
+import {
+  AddressRange,
+  closeDescriptor,
+  createDescriptorChannel,
+  createMemoryFile,
+  roundToPages,
+  sendDescriptor,
+} from "../../ffi/memory.ts";
+import { asMediaError, MediaError } from "../errors.ts";
+import { elementCount } from "../tensor/index.ts";
+import type { DecodedTensor } from "./contract.ts";
+import {
+  type ChildMessage,
+  childMessageSchema,
+  type DecodeRequest,
+  FILE_TAG,
+  INBOX_BYTES,
+  INBOX_TAG,
+  type ParentMessage,
+} from "./protocol.ts";
+import type { RoomMemory, RoomSource, SlabGrant } from "./rooms.ts";
+
+const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
+
+/** What of a child's stderr is kept to explain its death, bytes. */
+const STDERR_KEPT = 2000;
+
+/** Variables that a child inherits; the server's secrets are not for it. */
+const INHERITED_VARIABLES = ["PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
+
+/** A decoded tensor and the room it lies in, which the receiver gives back. */
+export interface Decoded<Memory extends RoomMemory> {
+  readonly tensor: DecodedTensor;
+  readonly room: Memory;
+}
+
+interface RunningJob<Memory extends RoomMemory> {
+  readonly id: number;
+  readonly resolve: (decoded: Decoded<Memory>) => void;
+  readonly reject: (error: MediaError) => void;
+  readonly timer: ReturnType<typeof setTimeout>;
+  room: Memory | null;
+  /** Why the child is being killed; told to the caller once the child has been reaped. */
+  failure: MediaError | null;
+}
+
+/** Settings that every child is started with. */
+export interface ChildSettings {
+  readonly ffmpegPath: string | null;
+  readonly poolBytes: number;
+  readonly jobTimeoutMs: number;
+}
+
+/** One decoder child. It is not reused after its process has ended. */
+export class DecoderChild<Memory extends RoomMemory> {
+  readonly owner: number;
+  /** Settles when the child can take jobs; rejects when it died before. */
+  readonly ready: Promise<void>;
+  /** Resolves when the process has been reaped and its memory given back. */
+  readonly gone: Promise<void>;
+  readonly #rooms: RoomSource<Memory>;
+  readonly #settings: ChildSettings;
+  readonly #process: Subprocess<"ignore", "ignore", "pipe">;
+  readonly #channel: number;
+  readonly #inbox: AddressRange;
+  readonly #becameReady = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
+  #job: RunningJob<Memory> | null = null;
+  #nextJob = 1;
+  #stderr = "";
+  #alive = true;
+  #started = false;
+
+  /** @param owner id under which the child has rooms @throws MediaError system_failed */
+  constructor(owner: number, rooms: RoomSource<Memory>, settings: ChildSettings) {
+    this.owner = owner;
+    this.#rooms = rooms;
+    this.#settings = settings;
+    this.ready = this.#becameReady.promise;
+    this.ready.catch(() => {}); // whoever runs a job sees the failure; nobody may be waiting when it happens
+    this.gone = this.#ended.promise;
+    const channel = createDescriptorChannel();
+    this.#channel = channel.ours;
+    this.#inbox = new AddressRange(INBOX_BYTES);
+    try {
+      const inboxFile = createMemoryFile("nixl-media-inbox", INBOX_BYTES);
+      this.#inbox.mapFile(inboxFile, 0, INBOX_BYTES);
+      sendDescriptor(this.#channel, inboxFile, INBOX_TAG);
+      closeDescriptor(inboxFile);
+      this.#process = this.#spawn(channel.theirs);
+    } catch (error) {
+      closeDescriptor(this.#channel);
+      this.#inbox.release();
+      throw asMediaError(error, "decoder_failed", "The decoder process could not be started");
+    } finally {
+      closeDescriptor(channel.theirs);
+    }
+    rooms.addOwner(owner);
+    this.#process.unref();
+    void this.#keepStderr();
+    this.#say({ type: "start", poolBytes: settings.poolBytes, ffmpegPath: settings.ffmpegPath });
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** Whether it can be given a job: started, alive and without one. */
+  get idle(): boolean {
+    return this.#alive && this.#started && this.#job === null;
+  }
+
+  /** Whether it ever became ready. */
+  get started(): boolean {
+    return this.#started;
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Hands a slab to the child, before the first room in it. */
+  grant(grant: SlabGrant): void {
+    sendDescriptor(this.#channel, grant.fd, grant.offset + 1);
+    this.#say({ type: "slab", offset: grant.offset, byteLength: grant.byteLength });
+  }
+
+  /**
+   * Decodes one medium; only while {@link idle}. An abort kills the child.
+   * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted
+   */
+  run(request: DecodeRequest, encoded: Uint8Array, signal?: AbortSignal): Promise<Decoded<Memory>> {
+    const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
+    const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
+    const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
+    const job: RunningJob<Memory> = { id: this.#nextJob++, resolve, reject, timer, room: null, failure: null };
+    this.#job = job;
+    const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      const source = this.#deliver(encoded);
+      this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source });
+    } catch (error) {
+      this.kill(asMediaError(error, "system_failed", "The medium could not be handed to the decoder"));
+    }
+    return promise.finally(() => signal?.removeEventListener("abort", abort));
+  }
+
+  /** SIGKILL. A running job fails with `failure` once the process has been reaped. */
+  kill(failure: MediaError | null = null): void {
+    if (this.#job) this.#job.failure ??= failure;
+    this.#process.kill("SIGKILL");
+  }
+
+  /** Lays the encoded bytes where the child can see them. */
+  #deliver(encoded: Uint8Array): "inbox" | "file" {
+    if (encoded.byteLength <= INBOX_BYTES) {
+      this.#inbox.view(0, encoded.byteLength).set(encoded);
+      return "inbox";
+    }
+    const fd = createMemoryFile("nixl-media-encoded", encoded.byteLength);
+    const range = new AddressRange(roundToPages(encoded.byteLength));
+    try {
+      range.mapFile(fd, 0, range.byteLength);
+      range.view(0, encoded.byteLength).set(encoded);
+      sendDescriptor(this.#channel, fd, FILE_TAG);
+    } finally {
+      range.release();
+      closeDescriptor(fd);
+    }
+    return "file";
+  }
+
+  #spawn(channel: number): Subprocess<"ignore", "ignore", "pipe"> {
+    const env = Object.fromEntries(
+      INHERITED_VARIABLES.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+    );
+    return Bun.spawn([process.execPath, PROGRAM, String(process.pid)], {
+      // Its own folder: Bun reads .env and bunfig.toml of the working directory, which are the server's.
+      cwd: dirname(PROGRAM),
+      env,
+      stdio: ["ignore", "ignore", "pipe", channel],
+      serialization: "json",
+      ipc: (message) => this.#receive(message),
+      onExit: (_, exitCode, signal) => this.#exited(exitCode, signal),
+    });
+  }
+
+  #say(message: ParentMessage): void {
+    if (this.#alive) this.#process.send(message);
+  }
+
+  #receive(message: unknown): void {
+    const parsed = childMessageSchema.safeParse(message);
+    try {
+      if (!parsed.success) throw new MediaError("decoder_failed", "The decoder said something that makes no sense");
+      this.#handle(parsed.data);
+    } catch (error) {
+      this.kill(asMediaError(error, "decoder_failed", "The decoder misbehaved"));
+    }
+  }
+
+  #handle(message: ChildMessage): void {
+    if (message.type === "ready") {
+      this.#started = true;
+      return this.#becameReady.resolve();
+    }
+    const job = this.#job;
+    if (!job || job.id !== message.id || job.failure) return; // of a job that is being given up
+    switch (message.type) {
+      case "need":
+        return this.#giveRoom(job, message.payloadBytes, message.headerBytes);
+      case "failed":
+        return this.#finish(job, () => {
+          job.room?.dispose();
+          job.reject(new MediaError(message.code, message.message, message.cause === null ? {} : { cause: message.cause }));
+        });
+      case "done": {
+        const room = checkTensor(message.tensor, job.room);
+        room.shrink(message.tensor.byteLength);
+        return this.#finish(job, () => job.resolve({ tensor: message.tensor, room }));
+      }
+    }
+  }
+
+  #giveRoom(job: RunningJob<Memory>, payloadBytes: number, headerBytes: number): void {
+    job.room?.dispose();
+    job.room = null;
+    try {
+      const room = this.#rooms.take(this.owner, payloadBytes, headerBytes);
+      job.room = room;
+      this.#say({ type: "room", id: job.id, offset: room.offset, headerBytes: room.headerBytes, payloadBytes });
+    } catch (error) {
+      const { code, message } = asMediaError(error, "system_failed", "No memory could be given to the decoder");
+      this.#say({ type: "refused", id: job.id, code, message });
+    }
+  }
+
+  #finish(job: RunningJob<Memory>, settle: () => void): void {
+    clearTimeout(job.timer);
+    this.#job = null;
+    settle();
+  }
+
+  /** The process has been reaped: nothing can write to its memory any more. */
+  #exited(exitCode: number | null, signal: number | null): void {
+    this.#alive = false;
+    const how = signal === null ? `exit code ${exitCode}` : `signal ${signal}`;
+    const cause = this.#stderr === "" ? how : `${how}: ${this.#stderr}`;
+    this.#becameReady.reject(new MediaError("decoder_failed", "The decoder process ended while it started", { cause }));
+    const job = this.#job;
+    if (job) {
+      const crash = new MediaError("decoder_crashed", `The decoder process died while it decoded the medium (${how})`, { cause });
+      this.#finish(job, () => {
+        job.room?.dispose();
+        job.reject(job.failure ?? crash);
+      });
+    }
+    this.#rooms.removeOwner(this.owner);
+    closeDescriptor(this.#channel);
+    this.#inbox.release();
+    this.#ended.resolve();
+  }
+
+  async #keepStderr(): Promise<void> {
+    const decoder = new TextDecoder();
+    for await (const chunk of this.#process.stderr) {
+      this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_KEPT);
+    }
+  }
+}
+
+/** A child's answer must fit the room that it was given. @throws MediaError decoder_failed */
+function checkTensor<Memory extends RoomMemory>(tensor: DecodedTensor, room: Memory | null): Memory {
+  const bytes = elementCount(tensor.shape) * (tensor.dtype === "FLOAT32" ? 4 : 1);
+  if (!room || bytes !== tensor.byteLength || bytes > room.payloadBytes) {
+    throw new MediaError("decoder_failed", "The decoder's answer does not fit the room that it was given");
+  }
+  return room;
+}

@@ -1,0 +1,63 @@
+/** Numbers out of bytes that nobody vouches for. */
+import { MediaError } from "../../errors.ts";
+
+/** Thrown when a header ends before the field that is read; becomes a `media_corrupt` with the format's name. */
+export class HeaderEndsEarly extends Error {
+  override readonly name = "HeaderEndsEarly";
+}
+
+/** Reads at absolute offsets, in one byte order; a read that leaves the array throws {@link HeaderEndsEarly}. */
+export class ByteReader {
+  readonly length: number;
+  readonly #view: DataView;
+  readonly #littleEndian: boolean;
+
+  constructor(bytes: Uint8Array, littleEndian: boolean) {
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#littleEndian = littleEndian;
+    this.length = bytes.byteLength;
+  }
+
+  uint8(at: number): number {
+    return this.#view.getUint8(this.#checked(at, 1));
+  }
+
+  uint16(at: number): number {
+    return this.#view.getUint16(this.#checked(at, 2), this.#littleEndian);
+  }
+
+  uint32(at: number): number {
+    return this.#view.getUint32(this.#checked(at, 4), this.#littleEndian);
+  }
+
+  int32(at: number): number {
+    return this.#view.getInt32(this.#checked(at, 4), this.#littleEndian);
+  }
+
+  /** As a number: exact below 2^53, and nothing larger can be an offset or a dimension that is accepted. */
+  uint64(at: number): number {
+    return Number(this.#view.getBigUint64(this.#checked(at, 8), this.#littleEndian));
+  }
+
+  /** The bytes as Latin-1 text. */
+  text(at: number, length: number): string {
+    let text = "";
+    for (let index = 0; index < length; index++) text += String.fromCharCode(this.uint8(at + index));
+    return text;
+  }
+
+  #checked(at: number, size: number): number {
+    if (at < 0 || at + size > this.length) throw new HeaderEndsEarly();
+    return at;
+  }
+}
+
+/** The one wording for bytes that break their format's rules. `detail` is ours or cleaned of quoted input. */
+export function corruptImage(format: string, detail: string, cause?: unknown): MediaError {
+  return new MediaError("media_corrupt", `${format} image is damaged or cut short: ${detail}`, { cause });
+}
+
+/** The one wording for sound bytes that use a feature which is not decoded. */
+export function unsupportedImage(format: string, detail: string, cause?: unknown): MediaError {
+  return new MediaError("media_unsupported", `${format} image: ${detail}`, { cause });
+}

@@ -1,0 +1,93 @@
+/**
+ * The image program of a decoder child: encoded bytes in, an 8-bit tensor in registered memory out.
+ *
+ * Pixels are as the file has them: no turning by EXIF orientation, no conversion by colour profile, the channels that
+ * are there. Which library decodes what is decided by whose pixels are exact, see {@link decodePicture}.
+ */
+import { MediaError } from "../../errors.ts";
+import { type ColorType, hashContiguous, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
+import type { DecodeContext, DecodedTensor } from "../contract.ts";
+import { sniffMedia } from "../sniff.ts";
+import { corruptImage } from "./byte_reader.ts";
+import { decoderFailure } from "./decoders/failure.ts";
+import { decodeWithImageRs } from "./decoders/image_rs.ts";
+import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
+import type { DecodedPicture } from "./decoders/picture.ts";
+import { decodeQoi } from "./decoders/qoi.ts";
+import { type DecodableFormat, isDecodable, readImageHeader } from "./header.ts";
+import type { ImageHeader } from "./image_header.ts";
+import { decodedBytes, judgeImageLimits } from "./limits.ts";
+import type { ImageOptions } from "./options.ts";
+
+const COLOR_TYPES: Readonly<Record<DecodedPicture["channels"], ColorType>> = {
+  1: "L8",
+  2: "La8",
+  3: "Rgb8",
+  4: "Rgba8",
+};
+
+/**
+ * Decodes one image into a room and hashes it there.
+ *
+ * @param encoded a whole file, of any format that is sniffed; its name and MIME type do not matter
+ * @param options parsed settings; limits are judged before a decoder runs
+ * @returns shape [height, width, channels], UINT8, always with a content hash
+ * @throws MediaError `media_empty`, `media_unsupported`, `media_corrupt`, `limit_exceeded`, and what `context.room` throws
+ */
+export async function decodeImage(
+  encoded: Uint8Array,
+  options: ImageOptions,
+  context: Pick<DecodeContext, "room">,
+): Promise<DecodedTensor> {
+  const format = sniffImage(encoded);
+  const header = readImageHeader(encoded, format);
+  judgeImageLimits(format, header, options.limits);
+  const picture = await decodePicture(encoded, format, header);
+  const { width, height, channels } = picture;
+  const byteLength = width * height * channels;
+  if (width > header.width || height > header.height || byteLength > decodedBytes(header)) {
+    throw corruptImage(format, "it decodes to more than its header says");
+  }
+
+  const shape = [height, width, channels];
+  const hashHeader = imageHashHeader(shape, UINT8);
+  const room = await context.room(byteLength);
+  picture.writeTo(room.payload);
+  room.header.set(hashHeader, room.header.length - hashHeader.length);
+  const metadata: MediaMetadata = { Image: { format, color_type: COLOR_TYPES[channels], layout: "HWC" } };
+  const contentHash = hashContiguous(room.span(hashHeader.length, byteLength));
+  return { shape, dtype: UINT8, metadata, byteLength, contentHash };
+}
+
+function sniffImage(encoded: Uint8Array): DecodableFormat {
+  if (encoded.length === 0) throw new MediaError("media_empty", "the image is empty");
+  const sniffed = sniffMedia(encoded);
+  if (sniffed.kind === "image") {
+    if (isDecodable(sniffed.format)) return sniffed.format;
+    throw new MediaError("media_unsupported", `${sniffed.format} images are not decoded`);
+  }
+  throw new MediaError("media_unsupported", `not an image of a format that is decoded: ${sniffed.name}`);
+}
+
+/**
+ * The `image` crate is what other parts of a fleet decode with, so it decides for every format but two: JPEG, where
+ * libjpeg-turbo's pixels are the common ones, and GIF and QOI, which its binding leaves out. Its JPEG decoder stays for
+ * four components (libvips turns CMYK into other colours), but fills in what is missing of a file that was cut short;
+ * such files are therefore decoded by libvips as well, for its verdict.
+ */
+async function decodePicture(
+  encoded: Uint8Array,
+  format: DecodableFormat,
+  header: ImageHeader,
+): Promise<DecodedPicture> {
+  try {
+    if (format === "Qoi") return decodeQoi(encoded, header);
+    if (header.variant === "cmyk") await verifyWithLibvips(encoded, header);
+    const isForLibvips =
+      format === "Gif" || format === "Jpeg" ? header.variant !== "cmyk" : header.variant !== undefined;
+    const decode = isForLibvips ? decodeWithLibvips : decodeWithImageRs;
+    return await decode(encoded, format, header);
+  } catch (error) {
+    throw decoderFailure(format, error);
+  }
+}

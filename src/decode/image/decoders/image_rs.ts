@@ -1,0 +1,80 @@
+/**
+ * The Rust `image` crate, through `@napi-rs/image`: exact for PNG, WebP, TIFF, BMP, ICO, PNM and four-component JPEG.
+ * Its AVIF (libavif) does not turn pictures by their orientation and stays within 4 levels of Pillow's.
+ */
+import { JsColorType, Transformer } from "@napi-rs/image";
+import { unsupportedImage } from "../byte_reader.ts";
+import type { DecodableFormat } from "../header.ts";
+import type { ImageHeader } from "../image_header.ts";
+import type { DecodedPicture } from "./picture.ts";
+
+interface PixelKind {
+  readonly channels: DecodedPicture["channels"];
+  readonly bits: 8 | 16;
+}
+
+/** Pixel kinds with whole-number samples. The floating-point kinds are missing on purpose: no 8-bit picture is meant. */
+const PIXEL_KINDS = new Map<JsColorType, PixelKind>([
+  [JsColorType.L8, { channels: 1, bits: 8 }],
+  [JsColorType.La8, { channels: 2, bits: 8 }],
+  [JsColorType.Rgb8, { channels: 3, bits: 8 }],
+  [JsColorType.Rgba8, { channels: 4, bits: 8 }],
+  [JsColorType.L16, { channels: 1, bits: 16 }],
+  [JsColorType.La16, { channels: 2, bits: 16 }],
+  [JsColorType.Rgb16, { channels: 3, bits: 16 }],
+  [JsColorType.Rgba16, { channels: 4, bits: 16 }],
+]);
+
+export async function decodeWithImageRs(
+  encoded: Uint8Array,
+  format: DecodableFormat,
+  header: ImageHeader,
+): Promise<DecodedPicture> {
+  const transformer = new Transformer(format === "Avif" ? withAvifBrand(encoded) : encoded);
+  const { width, height, colorType } = await transformer.metadata();
+  const kind = PIXEL_KINDS.get(colorType);
+  if (!kind) throw unsupportedImage(format, "floating-point samples are not decoded");
+  const pixels = await transformer.rawPixels();
+  const samples = kind.bits === 16 ? uint16View(pixels) : pixels;
+  // It makes RGBA of every AVIF.
+  const dropsAlpha = format === "Avif" && header.channels === 3 && kind.channels === 4;
+  return {
+    width,
+    height,
+    channels: dropsAlpha ? 3 : kind.channels,
+    writeTo(payload) {
+      if (dropsAlpha) writeWithoutAlpha(samples, kind.bits, payload);
+      else if (kind.bits === 16)
+        for (let at = 0; at < payload.length; at++) payload[at] = roundTo8Bits(samples[at] ?? 0);
+      else payload.set(samples);
+    },
+  };
+}
+
+/** Rounds a 16-bit sample to 8 bits in integers, as the `image` crate's own conversion does. */
+export function roundTo8Bits(sample: number): number {
+  return Math.floor((sample * 255 + 32767) / 65535);
+}
+
+function writeWithoutAlpha(samples: Uint8Array | Uint16Array, bits: 8 | 16, payload: Uint8Array): void {
+  for (let from = 0, to = 0; to < payload.length; from += 4, to += 3) {
+    for (let channel = 0; channel < 3; channel++) {
+      const sample = samples[from + channel] ?? 0;
+      payload[to + channel] = bits === 16 ? roundTo8Bits(sample) : sample;
+    }
+  }
+}
+
+/** The same memory as native-endian 16-bit samples; copied only where it does not begin on an even address. */
+function uint16View(bytes: Uint8Array): Uint16Array {
+  const even = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice();
+  return new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
+}
+
+/** The crate knows only the brand "avif"; image sequences ("avis") and "mif1" files hold a still picture in the same way. */
+function withAvifBrand(encoded: Uint8Array): Uint8Array {
+  const brand = new TextEncoder().encode("avif");
+  const copy = encoded.slice();
+  copy.set(brand, 8);
+  return copy;
+}

@@ -1,0 +1,33 @@
+/** Judges what a header promises, before any decoder sees the bytes. */
+import { MediaError } from "../../errors.ts";
+import type { ImageFormat } from "../../tensor/index.ts";
+import type { ImageHeader } from "./image_header.ts";
+import type { ImageLimits } from "./options.ts";
+
+/** Bytes that a decoder makes of the image: width × height × channels × bytes per sample. May exceed 2^53. */
+export function decodedBytes(header: ImageHeader): number {
+  return header.width * header.height * header.channels * header.bytesPerSample;
+}
+
+/**
+ * @param limits null for none; even then the size must be a number that can be counted exactly
+ * @throws MediaError `limit_exceeded`, naming the dimensions and the limit
+ */
+export function judgeImageLimits(format: ImageFormat, header: ImageHeader, limits: ImageLimits): void {
+  const { width, height } = header;
+  const bytes = decodedBytes(header);
+  const refuse = (limit: string) => {
+    throw new MediaError(
+      "limit_exceeded",
+      `${format} image: dimensions ${width}x${height} are over the limit, ${limit}`,
+    );
+  };
+  if (limits?.max_image_width !== undefined && width > limits.max_image_width) {
+    refuse(`max_image_width ${limits.max_image_width}`);
+  }
+  if (limits?.max_image_height !== undefined && height > limits.max_image_height) {
+    refuse(`max_image_height ${limits.max_image_height}`);
+  }
+  if (limits && bytes > limits.max_alloc) refuse(`max_alloc ${limits.max_alloc} bytes`);
+  if (!Number.isSafeInteger(bytes)) refuse("2^53 bytes");
+}

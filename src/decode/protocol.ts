@@ -1,0 +1,76 @@
+/**
+ * What parent and decoder child say to one another. Memory is named by offsets, never by pointers. Everything that a child
+ * says is checked against these schemas: it has met hostile bytes, so the parent trusts nothing of it.
+ */
+import { z } from "zod";
+import { ERROR_CODES, type ErrorCode } from "../errors.ts";
+import { dataTypeSchema, isContentHash, mediaMetadataSchema } from "../tensor/index.ts";
+
+/** Bytes of the memfd in which a child finds small media; larger ones come in a memfd of their own. */
+export const INBOX_BYTES = 4 * 1024 * 1024;
+
+/** Descriptors travel over a socket that the child has as this descriptor. */
+export const CHANNEL_DESCRIPTOR = 3;
+
+/** Tags on the descriptor channel: the inbox, a medium in a file of its own; a slab has its offset + 1. */
+export const INBOX_TAG = 0;
+export const FILE_TAG = 2 ** 52;
+
+/** What is decoded, and how. */
+export interface DecodeRequest {
+  readonly kind: "image" | "video";
+  /** Settings of that kind, as the schemas in image/options.ts and video/options.ts take them. */
+  readonly settings: unknown;
+  /** Whether a clip gets a content hash. Images always do. */
+  readonly hashVideo: boolean;
+}
+
+/** Parent to child. Each message that announces a descriptor is sent after the descriptor itself. */
+export type ParentMessage =
+  | { readonly type: "start"; readonly poolBytes: number; readonly ffmpegPath: string | null }
+  /** A slab descriptor waits on the channel. */
+  | { readonly type: "slab"; readonly offset: number; readonly byteLength: number }
+  /** The encoded bytes lie in the inbox, or in a file whose descriptor waits on the channel. */
+  | {
+      readonly type: "job";
+      readonly id: number;
+      readonly request: DecodeRequest;
+      readonly byteLength: number;
+      readonly source: "inbox" | "file";
+    }
+  | {
+      readonly type: "room";
+      readonly id: number;
+      readonly offset: number;
+      readonly headerBytes: number;
+      readonly payloadBytes: number;
+    }
+  | { readonly type: "refused"; readonly id: number; readonly code: ErrorCode; readonly message: string };
+
+const byteCount = z.int().nonnegative();
+const errorCode = z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(ERROR_CODES, value));
+
+/** Child to parent. */
+export const childMessageSchema = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("ready") }),
+  z.strictObject({ type: z.literal("need"), id: z.int(), payloadBytes: byteCount, headerBytes: byteCount }),
+  z.strictObject({
+    type: z.literal("done"),
+    id: z.int(),
+    tensor: z.strictObject({
+      shape: z.array(byteCount).min(1).max(8),
+      dtype: dataTypeSchema,
+      metadata: mediaMetadataSchema,
+      byteLength: byteCount.positive(),
+      contentHash: z.custom<string>(isContentHash).nullable(),
+    }),
+  }),
+  z.strictObject({
+    type: z.literal("failed"),
+    id: z.int(),
+    code: errorCode,
+    message: z.string().max(1000),
+    cause: z.string().max(4000).nullable(),
+  }),
+]);
+export type ChildMessage = z.infer<typeof childMessageSchema>;

@@ -1,0 +1,34 @@
+/** What the decoder pool needs of the memory it decodes into; src/nixl's slab pool is one. */
+
+/** Memory for one tensor. */
+export interface RoomMemory extends Disposable {
+  /** Where the header bytes begin, counted from the start of all slabs. */
+  readonly offset: number;
+  /** Bytes in front of the payload. */
+  readonly headerBytes: number;
+  readonly payloadBytes: number;
+  /** Gives back what lies behind the first `payloadBytes` bytes. */
+  shrink(payloadBytes: number): void;
+  dispose(): void;
+}
+
+/** A slab that was given to an owner. */
+export interface SlabGrant {
+  readonly owner: number;
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly fd: number;
+}
+
+/** Where rooms come from. Each decoder child is an owner; a slab is mapped in one child only. */
+export interface RoomSource<Memory extends RoomMemory> {
+  /** Bytes of all slabs. */
+  readonly budgetBytes: number;
+  addOwner(owner: number): void;
+  /** The owner's process has been reaped. */
+  removeOwner(owner: number): void;
+  /** @throws MediaError no_room, medium_exceeds_pool */
+  take(owner: number, payloadBytes: number, headerBytes?: number): Memory;
+  /** Called for each slab before the first room in it. */
+  onGrant: ((grant: SlabGrant) => void) | null;
+}

@@ -1,0 +1,223 @@
+/**
+ * What some bytes are, by their signature alone: never by a name or a MIME type. Pure, and reads only inside the array.
+ *
+ * Everything that a decoder here may see is on one of two short lists, images and containers. All else is refused, with
+ * a name where the bytes have one, so that the refusal can say "SVG" and not only "unknown".
+ */
+import type { ImageFormat } from "../tensor/index.ts";
+
+/** Image formats that carry a signature. TGA has none and is therefore never recognised. */
+export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
+
+/** Short names of ffmpeg's demuxers, as its `-f` option takes them. */
+export const DEMUXERS = ["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "wav", "flac", "mp3", "flv", "asf"] as const;
+export type Demuxer = (typeof DEMUXERS)[number];
+
+export type SniffResult =
+  | { readonly kind: "image"; readonly format: SniffedImageFormat }
+  /** A container of video or audio. `name` is for messages. */
+  | { readonly kind: "container"; readonly demuxer: Demuxer; readonly name: string }
+  /** Anything else. `name` is for messages ("SVG", "text", "unknown data"); it never repeats the bytes. */
+  | { readonly kind: "refused"; readonly name: string };
+
+interface Signature {
+  readonly at: number;
+  /** One character per byte (Latin-1). */
+  readonly bytes: string;
+  readonly result: SniffResult;
+}
+
+const image = (format: SniffedImageFormat): SniffResult => ({ kind: "image", format });
+const container = (demuxer: Demuxer, name: string): SniffResult => ({ kind: "container", demuxer, name });
+const refused = (name: string): SniffResult => ({ kind: "refused", name });
+
+const MP4 = container("mov", "MP4/QuickTime");
+
+/** Signatures that settle the matter by themselves; the first that fits wins. */
+const SIGNATURES: readonly Signature[] = [
+  { at: 0, bytes: "\x89PNG\r\n\x1a\n", result: image("Png") },
+  { at: 0, bytes: "\xff\xd8\xff", result: image("Jpeg") },
+  { at: 0, bytes: "GIF87a", result: image("Gif") },
+  { at: 0, bytes: "GIF89a", result: image("Gif") },
+  { at: 0, bytes: "II*\0", result: image("Tiff") },
+  { at: 0, bytes: "MM\0*", result: image("Tiff") },
+  { at: 0, bytes: "II+\0", result: image("Tiff") },
+  { at: 0, bytes: "MM\0+", result: image("Tiff") },
+  { at: 0, bytes: "DDS ", result: image("Dds") },
+  { at: 0, bytes: "#?RADIANCE", result: image("Hdr") },
+  { at: 0, bytes: "#?RGBE", result: image("Hdr") },
+  { at: 0, bytes: "\x76\x2f\x31\x01", result: image("OpenExr") },
+  { at: 0, bytes: "farbfeld", result: image("Farbfeld") },
+  { at: 0, bytes: "qoif", result: image("Qoi") },
+  { at: 0, bytes: "\x1a\x45\xdf\xa3", result: container("matroska", "Matroska/WebM") },
+  { at: 0, bytes: "DKIF", result: container("ivf", "IVF") },
+  { at: 0, bytes: "OggS", result: container("ogg", "Ogg") },
+  { at: 0, bytes: "fLaC", result: container("flac", "FLAC") },
+  { at: 0, bytes: "FLV\x01", result: container("flv", "FLV") },
+  { at: 0, bytes: "\x30\x26\xb2\x75\x8e\x66\xcf\x11", result: container("asf", "ASF") },
+  { at: 0, bytes: "%PDF-", result: refused("PDF") },
+  { at: 0, bytes: "%!PS", result: refused("PostScript") },
+  { at: 0, bytes: "PK\x03\x04", result: refused("ZIP") },
+  { at: 0, bytes: "\x1f\x8b", result: refused("gzip data") },
+  { at: 0, bytes: "8BPS", result: refused("PSD") },
+  { at: 0, bytes: "\0\0\0\x0cJXL \r\n\x87\n", result: refused("JPEG XL") },
+  { at: 0, bytes: "\xff\x0a", result: refused("JPEG XL") },
+  { at: 0, bytes: "\0\0\0\x0cjP  \r\n\x87\n", result: refused("JPEG 2000") },
+  { at: 0, bytes: "\xff\x4f\xff\x51", result: refused("JPEG 2000") },
+  { at: 0, bytes: "\0\0\x01\xba", result: refused("MPEG program stream") },
+  { at: 0, bytes: "\0\0\x01\xb3", result: refused("MPEG elementary stream") },
+];
+
+/** Kinds of text that are named in a refusal; matched in lower case behind a byte order mark and white space. */
+const TEXT_KINDS: readonly (readonly [prefix: string, name: string])[] = [
+  ["<svg", "SVG"],
+  ["<!doctype svg", "SVG"],
+  ["<!doctype html", "HTML"],
+  ["<html", "HTML"],
+  ["<head", "HTML"],
+  ["<mpd", "DASH manifest"],
+  ["#extm3u", "playlist"],
+  ["[playlist]", "playlist"],
+  ["ffconcat", "concat script"],
+];
+
+/** How many bytes decide whether something is text, and how far an XML prologue is searched for its root element. */
+const TEXT_WINDOW = 1024;
+
+/** Top-level boxes that an MP4 or QuickTime file without an `ftyp` box may begin with. */
+const MOV_FIRST_BOXES = new Set(["moov", "mdat", "free", "wide", "skip", "pnot", "styp", "moof", "sidx"]);
+
+const AVIF_BRANDS = new Set(["avif", "avis"]);
+const HEIF_BRANDS = new Set(["heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs"]);
+/** Brands of the still-image container itself, which say nothing about the codec: the compatible brands do. */
+const HEIF_CONTAINER_BRANDS = new Set(["mif1", "mif2", "msf1", "miaf"]);
+
+/** DIB header sizes that occur in BMP files: OS/2 1 and 2, Windows 3, its V2 to V5. */
+const DIB_HEADER_SIZES = new Set([12, 16, 40, 52, 56, 64, 108, 124]);
+
+/** Packet sizes of MPEG transport streams, with the offset of the first sync byte: plain, with time codes, with FEC. */
+const TRANSPORT_PACKETS = [
+  { size: 188, sync: 0 },
+  { size: 192, sync: 4 },
+  { size: 204, sync: 0 },
+] as const;
+
+/** Recognises an image format, a media container, or a kind of data that is refused. Never throws. */
+export function sniffMedia(bytes: Uint8Array): SniffResult {
+  if (bytes.length === 0) return refused("nothing");
+  for (const signature of SIGNATURES) {
+    if (latin1(bytes, signature.at, signature.bytes.length) === signature.bytes) return signature.result;
+  }
+  return (
+    sniffRiff(bytes) ??
+    sniffIsoBoxes(bytes) ??
+    sniffSmallImages(bytes) ??
+    sniffTransportStream(bytes) ??
+    sniffMp3(bytes) ??
+    sniffText(bytes) ??
+    refused("unknown data")
+  );
+}
+
+/** The bytes as Latin-1 text; shorter where the array ends. */
+function latin1(bytes: Uint8Array, at: number, length: number): string {
+  return String.fromCharCode(...bytes.subarray(at, at + length));
+}
+
+function uint16LittleEndian(bytes: Uint8Array, at: number): number {
+  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+}
+
+function uint32BigEndian(bytes: Uint8Array, at: number): number {
+  return (
+    (((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0)) >>> 0
+  );
+}
+
+function sniffRiff(bytes: Uint8Array): SniffResult | null {
+  const id = latin1(bytes, 0, 4);
+  if (id !== "RIFF" && id !== "RF64" && id !== "BW64") return null;
+  const form = latin1(bytes, 8, 4);
+  if (form === "WEBP") return image("WebP");
+  if (form === "AVI ") return container("avi", "AVI");
+  if (form === "WAVE") return container("wav", "WAV");
+  return refused("RIFF file of another form");
+}
+
+/** ISO base media files: MP4, QuickTime, AVIF, HEIF (ISO/IEC 14496-12, section 4.3; 23008-12, section 10). */
+function sniffIsoBoxes(bytes: Uint8Array): SniffResult | null {
+  const type = latin1(bytes, 4, 4);
+  const size = uint32BigEndian(bytes, 0);
+  // 0: up to the end of the file; 1: a 64-bit size follows the type.
+  if (size > 1 && size < 8) return null;
+  if (MOV_FIRST_BOXES.has(type)) return MP4;
+  if (type !== "ftyp") return null;
+
+  const brands = [latin1(bytes, 8, 4)];
+  const end = Math.min(bytes.length, size < 8 ? bytes.length : size, 4096);
+  for (let at = 16; at + 4 <= end; at += 4) brands.push(latin1(bytes, at, 4));
+  const [major = "", ...compatible] = brands;
+  const judged = HEIF_CONTAINER_BRANDS.has(major) ? compatible : [major];
+  if (judged.some((brand) => AVIF_BRANDS.has(brand))) return image("Avif");
+  if (judged.some((brand) => HEIF_BRANDS.has(brand))) return refused("HEIC");
+  if (HEIF_CONTAINER_BRANDS.has(major)) return refused("HEIF of another codec");
+  if (major === "crx ") return refused("CR3");
+  return MP4;
+}
+
+/** Formats whose signature is two or four common bytes, so that the fields behind it are looked at too. */
+function sniffSmallImages(bytes: Uint8Array): SniffResult | null {
+  if (latin1(bytes, 0, 2) === "BM") {
+    const headerSize = uint16LittleEndian(bytes, 14) | (uint16LittleEndian(bytes, 16) << 16);
+    if (bytes.length < 18 || DIB_HEADER_SIZES.has(headerSize)) return image("Bmp");
+  }
+  if (latin1(bytes, 0, 4) === "\0\0\x01\0" && uint16LittleEndian(bytes, 4) > 0) return image("Ico");
+  // P1 to P7, then white space, then a number, a comment or (P7) a field's name.
+  if (/^P(?:[1-6][ \t\r\n]+[0-9#]|7[ \t\r\n]+[A-Z#])/.test(latin1(bytes, 0, 16))) return image("Pnm");
+  return null;
+}
+
+function sniffTransportStream(bytes: Uint8Array): SniffResult | null {
+  for (const { size, sync } of TRANSPORT_PACKETS) {
+    const packets = Math.min(5, Math.floor(bytes.length / size));
+    if (packets < 2) continue;
+    const synchronised = Array.from({ length: packets }, (_, index) => bytes[index * size + sync] === 0x47);
+    if (synchronised.every(Boolean)) return container("mpegts", "MPEG-TS");
+  }
+  return null;
+}
+
+/** An ID3v2 tag in front of MP3 (or FLAC), or an MPEG audio frame header of layer III. */
+function sniffMp3(bytes: Uint8Array): SniffResult | null {
+  if (latin1(bytes, 0, 3) === "ID3" && bytes.length >= 10) {
+    // The tag's size is four times seven bits and leaves out its own ten bytes (id3.org, ID3v2.4, section 3.1).
+    const size = [6, 7, 8, 9].reduce((sum, at) => sum * 128 + ((bytes[at] ?? 0) & 0x7f), 0);
+    return latin1(bytes, 10 + size, 4) === "fLaC" ? container("flac", "FLAC") : container("mp3", "MP3");
+  }
+  const [first = 0, second = 0, third = 0] = bytes;
+  const version = (second >> 3) & 3;
+  const layer = (second >> 1) & 3;
+  const isFrameHeader = first === 0xff && (second & 0xe0) === 0xe0 && version !== 1 && layer === 1;
+  const bitrateIndex = third >> 4;
+  const isValid = bitrateIndex !== 0 && bitrateIndex !== 15 && ((third >> 2) & 3) !== 3;
+  return isFrameHeader && isValid ? container("mp3", "MP3") : null;
+}
+
+function sniffText(bytes: Uint8Array): SniffResult | null {
+  const head = latin1(bytes, 0, TEXT_WINDOW);
+  // Control characters other than white space do not occur in text.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\0-\x08\x0e-\x1a\x1c-\x1f]/.test(head)) return null;
+  const text = head
+    .replace(/^\xef\xbb\xbf/, "")
+    .trimStart()
+    .toLowerCase();
+  for (const [prefix, name] of TEXT_KINDS) {
+    if (text.startsWith(prefix)) return refused(name);
+  }
+  if (text.startsWith("<?xml") || text.startsWith("<!--")) {
+    const inner = TEXT_KINDS.find(([prefix]) => prefix.startsWith("<") && text.includes(prefix));
+    return refused(inner?.[1] ?? "XML");
+  }
+  return refused("text");
+}

@@ -1,0 +1,122 @@
+/**
+ * The argument lists of ffmpeg, in a form that 5.1 and 9.0 both take.
+ *
+ * The input is a sealed anonymous file, opened through `/proc/self/fd`: the protocol `fd:` does not exist in 5.1, and a pipe
+ * cannot be sought in, which MP4 needs. The demuxer is forced and is the only one allowed, and of protocols only `file`: so
+ * nothing but the given bytes can be opened, whatever they say.
+ */
+import type { Demuxer } from "../sniff.ts";
+
+/** Descriptors of the program; 0 and 1 are the null device, 2 is the log. */
+export const DECODE_DESCRIPTORS = { input: 3, frames: 4, timestamps: 5, filterScript: 6 } as const;
+export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
+
+/** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
+const LONGEST_ARGUMENT = 100_000;
+
+/** How frames are got out of a clip. One kind so far: from the first to the last one needed, by one process. */
+export interface DecodePlan {
+  readonly kind: "linear";
+  /** From which timestamp on a frame may be the i-th one taken, ascending, in the stream's time base. */
+  readonly thresholds: readonly number[];
+}
+
+export interface DecodeCommand {
+  readonly demuxer: Demuxer;
+  /** Index of the stream in the file, or null for the first that is not an attached picture. */
+  readonly streamIndex: number | null;
+  readonly width: number;
+  readonly height: number;
+  readonly plan: DecodePlan;
+  /** End at the first error. */
+  readonly strict: boolean;
+  /** Decoding threads. */
+  readonly threads: number;
+}
+
+/** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
+export type FilterScriptOption = "-/filter:v" | "-filter_script:v";
+
+const COMMON = ["-nostdin", "-hide_banner", "-loglevel", "repeat+level+verbose"];
+
+function inputArguments(demuxer: Demuxer, descriptor: number): string[] {
+  return [
+    ...["-protocol_whitelist", "file", "-format_whitelist", demuxer, "-f", demuxer],
+    // Timestamps stay the container's: no shift to zero, no start time taken off.
+    ...["-copyts", "-i", `/proc/self/fd/${descriptor}`],
+  ];
+}
+
+function streamSpecifier(streamIndex: number | null): string {
+  return streamIndex === null ? "0:V:0" : `0:${streamIndex}`;
+}
+
+/** Whether the clip's filter must be handed over in a file ({@link DECODE_DESCRIPTORS}.filterScript). */
+export function needsFilterScript(filter: string): boolean {
+  return filter.length > LONGEST_ARGUMENT;
+}
+
+/**
+ * Arguments of the process that writes the frames taken (RGB24, back to back) and a line for each.
+ * @param script how to name the file with the filter, or null when the filter is an argument itself
+ */
+export function decodeArguments(command: DecodeCommand, script: FilterScriptOption | null): string[] {
+  const filter = decodeFilter(command);
+  return [
+    ...COMMON,
+    ...(command.strict ? ["-xerror"] : []),
+    ...["-noautorotate", "-threads", String(command.threads)],
+    ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input),
+    ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
+    ...(script === null ? ["-filter:v", filter] : [script, `/proc/self/fd/${DECODE_DESCRIPTORS.filterScript}`]),
+    ...["-frames:v", String(command.plan.thresholds.length), "-fps_mode", "passthrough"],
+    ...["-c:v", "rawvideo", "-pix_fmt", "rgb24", "-f", "rawvideo", `pipe:${DECODE_DESCRIPTORS.frames}`],
+  ];
+}
+
+/**
+ * The filter graph: take frames, say which, convert.
+ *
+ * Conversion is BT.601 whatever the stream's tag, and libswscale's area scaler, as the fleet's reference does it: one clip has
+ * one name. The size is fixed: frames after a change of size do not change the size of what is written, and are recognised by
+ * the frame number in the timestamp lines, which starts again when ffmpeg sets a graph up again.
+ */
+export function decodeFilter({ plan, width, height }: Pick<DecodeCommand, "plan" | "width" | "height">): string {
+  return [
+    `select='${selectExpression(plan.thresholds)}'`,
+    "metadata=mode=add:key=k:value=1",
+    `metadata=mode=print:file='pipe\\:${DECODE_DESCRIPTORS.timestamps}'`,
+    `scale=w=${width}:h=${height}:in_color_matrix=bt601:flags=area`,
+  ].join(",");
+}
+
+/**
+ * The walk over frames as one of ffmpeg's expressions: variable 0 counts the frames taken; a frame that is not below the
+ * threshold of that number is taken and counted. A frame without a timestamp (NaN) is below every threshold.
+ */
+export function selectExpression(thresholds: readonly number[]): string {
+  const current = thresholdExpression(thresholds, 0, thresholds.length);
+  return `if(lt(ld(0),${thresholds.length}),if(gte(pts,${current}),st(0,ld(0)+1),0),0)`;
+}
+
+/** Threshold number `ld(0)`, for numbers from `from` up to but not including `to`: a balanced tree of comparisons. */
+function thresholdExpression(thresholds: readonly number[], from: number, to: number): string {
+  if (to - from <= 1) return String(thresholds[from] ?? 0);
+  const middle = (from + to) >> 1;
+  const below = thresholdExpression(thresholds, from, middle);
+  return `if(lt(ld(0),${middle}),${below},${thresholdExpression(thresholds, middle, to)})`;
+}
+
+/**
+ * Arguments of the process that lists the packets of the default video stream, undecoded, and decodes one frame, so that its
+ * log tells the picture's size and the guessed frame rate.
+ */
+export function probeArguments(demuxer: Demuxer): string[] {
+  const stream = ["-map", streamSpecifier(null)];
+  return [
+    ...COMMON,
+    ...inputArguments(demuxer, PROBE_DESCRIPTORS.input),
+    ...[...stream, "-c:v", "copy", "-copyinkf", "-f", "framecrc", `pipe:${PROBE_DESCRIPTORS.packets}`],
+    ...[...stream, "-frames:v", "1", "-f", "null", "-"],
+  ];
+}

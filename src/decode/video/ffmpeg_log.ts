@@ -1,0 +1,72 @@
+/** Reading ffmpeg's log as it is with `-loglevel level+verbose`: what the decoder gives, and what went wrong. */
+import { MediaError } from "../../errors.ts";
+import type { ProgramOutcome } from "./process.ts";
+import type { Rational } from "./rational.ts";
+
+/** Longest excerpt of the log in an error's message, characters. */
+const EXCERPT_LENGTH = 200;
+
+/** What goes into a filter graph: the decoder's pictures. ffmpeg says it whenever it sets a graph up. */
+export interface GraphInput {
+  readonly width: number;
+  readonly height: number;
+  readonly pixelFormat: string;
+  readonly timeBase: Rational;
+  /** libavformat's guess of the frame rate; 0/1 when it has none. */
+  readonly frameRate: Rational;
+}
+
+const GRAPH_INPUT =
+  /input from stream \d+:\d+ @ [^\]]*\][^\n]* w:(\d+) h:(\d+) pixfmt:(\S+) tb:(\d+)\/(\d+) fr:(\d+)\/(\d+)/g;
+
+/** Inputs of all filter graphs, in the order in which they were set up; more than one when the pictures changed midway. */
+export function graphInputs(log: string): GraphInput[] {
+  return Array.from(log.matchAll(GRAPH_INPUT), (match) => ({
+    width: Number(match[1]),
+    height: Number(match[2]),
+    pixelFormat: match[3] ?? "",
+    timeBase: { num: Number(match[4]), den: Number(match[5]) },
+    frameRate: { num: Number(match[6]), den: Number(match[7]) },
+  }));
+}
+
+/** The first error in the log as one line: no paths, no addresses, no control characters, at most 200 characters. */
+export function logExcerpt(log: string): string {
+  const lines = log.split("\n").filter((line) => /\[(?:error|fatal|panic)\]/.test(line));
+  const line = lines[0] ?? "it gave no reason";
+  return line
+    .replace(/\[[^\]]*\]\s*/g, "")
+    .replace(/(?:file:|pipe:)?\/[\w./-]+/g, "the input")
+    .replace(/[^ -~]+/g, " ")
+    .trim()
+    .slice(0, EXCERPT_LENGTH);
+}
+
+/** What ffmpeg says when it was asked for a codec that this build lacks, in the words of 5.1 to 9.0. */
+const NO_DECODER = /Decoder \(codec [^)]*\) not found|Decoder not found|Decoding requested, but no decoder found|no decoder (?:could be )?found/i;
+const NO_STREAM = /matches no streams/;
+const UNKNOWN_OPTION = /Unrecognized option|Option not found|Unknown input format|No such filter|Protocol not found/;
+const OUT_OF_MEMORY = /Cannot allocate memory|pthread_create|Resource temporarily unavailable/;
+/** SIGXCPU: the limit on processor time. */
+const SIGNAL_CPU_LIMIT = 24;
+
+/**
+ * Why a run that gave nothing usable failed; null when the medium alone can tell.
+ *
+ * The program's own troubles are the host's (5xx), except that it cannot be told from here whether a crash by signal or a
+ * want of memory was provoked by the medium.
+ */
+export function programFailure(outcome: ProgramOutcome): MediaError | null {
+  const { exitCode, signal, log } = outcome;
+  if (signal === SIGNAL_CPU_LIMIT) return new MediaError("decoder_timeout", "ffmpeg used up its processor time");
+  if (signal !== null) return new MediaError("decoder_failed", `ffmpeg was ended by signal ${signal}`);
+  if (exitCode === 0) return null;
+  if (NO_STREAM.test(log)) return new MediaError("no_video_stream", "the container holds no video");
+  if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for this clip's codec");
+  if (UNKNOWN_OPTION.test(log)) {
+    return new MediaError("ffmpeg_unavailable", `this ffmpeg cannot be used (5.1 or later is needed): ${logExcerpt(log)}`);
+  }
+  if (exitCode === 127) return new MediaError("ffmpeg_unavailable", "ffmpeg cannot be started");
+  if (OUT_OF_MEMORY.test(log)) return new MediaError("decoder_failed", `ffmpeg ran out of memory: ${logExcerpt(log)}`);
+  return null;
+}

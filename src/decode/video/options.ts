@@ -1,0 +1,64 @@
+/** Settings of video decoding: one zod schema that is the types, the checks and the documentation. */
+import { z } from "zod";
+import { parseOptions } from "../../tensor/validation.ts";
+
+/** Decoded bytes of one clip that are allowed where no limit is set: 512 MiB. */
+export const DEFAULT_VIDEO_MAX_ALLOC = 512 * 1024 * 1024;
+
+export const videoLimitsSchema = z
+  .strictObject({
+    max_alloc: z
+      .int()
+      .nonnegative()
+      .nullable()
+      .default(DEFAULT_VIDEO_MAX_ALLOC)
+      .describe("Most bytes that the decoded frames of one clip may take; null is no limit."),
+  })
+  .meta({ title: "VideoLimits", description: "Limits of the server; a request cannot change them." });
+
+export const videoOptionsSchema = z
+  .strictObject({
+    fps: z
+      .number()
+      .positive()
+      .nullish()
+      .describe("Frames to take per second of the clip. Not together with num_frames."),
+    max_frames: z.int().nonnegative().nullish().describe("Most frames to take. Not together with num_frames."),
+    num_frames: z
+      .int()
+      .nonnegative()
+      .nullish()
+      .describe("Frames to take, spread evenly over the clip; at least one is taken. All of them when neither is set."),
+    strict: z
+      .boolean()
+      .default(false)
+      .describe("Refuse a clip of which any part that is needed is damaged or missing, instead of skipping it."),
+    limits: videoLimitsSchema
+      .nullable()
+      .prefault({})
+      .describe("Absent or empty: the defaults. Null: no limits at all."),
+  })
+  .superRefine(({ fps, max_frames, num_frames }, context) => {
+    const refuse = (first: string, second: string): void =>
+      context.addIssue({ code: "custom", message: `${first} and ${second} cannot be specified at the same time` });
+    if (present(fps) && present(num_frames)) refuse("fps", "num_frames");
+    if (present(max_frames) && present(num_frames)) refuse("max_frames", "num_frames");
+  })
+  .meta({ title: "VideoOptions", description: "Which frames of a clip are decoded." });
+
+/** Options as a caller writes them. */
+export type VideoOptions = z.input<typeof videoOptionsSchema>;
+/** Options with defaults filled in. */
+export type VideoSettings = z.output<typeof videoOptionsSchema>;
+
+function present<T>(value: T | null | undefined): value is T {
+  return value !== null && value !== undefined;
+}
+
+/**
+ * Checks options and fills in defaults.
+ * @throws MediaError invalid_options for a misspelt key, a value out of range, or two options that exclude each other
+ */
+export function parseVideoOptions(options: unknown): VideoSettings {
+  return parseOptions(videoOptionsSchema, options);
+}

@@ -1,0 +1,123 @@
+/**
+ * Which frames of a clip are taken, as integers in the stream's time base.
+ *
+ * The rules are those of the Rust frontend of NVIDIA Dynamo (`dynamo-llm`), whose arithmetic is part of them: durations,
+ * rates and timestamps are single precision, positions of the frames wanted are double precision and then whole
+ * microseconds. A frame is taken when its timestamp, so rounded, is not below the position, so rounded; done with other
+ * rounding, the same clip would have other frames and another name.
+ */
+import { MediaError } from "../../errors.ts";
+import type { VideoSettings } from "./options.ts";
+import type { Rational } from "./rational.ts";
+
+const { fround } = Math;
+
+/** Kept free at a clip's end, seconds, besides one frame: a target there might have no frame behind it. */
+const END_MARGIN_SECONDS = 0.001;
+const MICROSECONDS = 1_000_000;
+
+/** What sampling needs to know of a stream. */
+export interface StreamTiming {
+  readonly timeBase: Rational;
+  /** In units of the time base. */
+  readonly durationTicks: number;
+  readonly frameRate: Rational;
+  /** What the container says, 0 where it does not. */
+  readonly frameCount: number;
+}
+
+/** A fraction in single precision: both numbers are rounded first, then their quotient. */
+function singlePrecision(value: Rational): number {
+  return fround(fround(value.num) / fround(value.den));
+}
+
+/** Seconds of a presentation timestamp, in single precision. */
+export function timestampSeconds(pts: number, timeBase: Rational): number {
+  return fround(fround(pts) * singlePrecision(timeBase));
+}
+
+/** The clip's duration in seconds. */
+export function sourceDuration(timing: StreamTiming): number {
+  return timestampSeconds(timing.durationTicks, timing.timeBase);
+}
+
+/** The clip's frame rate, frames per second. */
+export function sourceFps(timing: StreamTiming): number {
+  return singlePrecision(timing.frameRate);
+}
+
+/**
+ * How many frames to look for.
+ * @throws MediaError frame_count_invalid when more are wanted than there are, or when there is no telling how many there are
+ */
+export function requestedFrameCount(timing: StreamTiming, settings: VideoSettings): number {
+  const duration = sourceDuration(timing);
+  const total = timing.frameCount > 0 ? timing.frameCount : wholeFrames(duration * sourceFps(timing));
+  if (total === 0) throw new MediaError("frame_count_invalid", "Cannot determine the video frame count");
+
+  const { fps, num_frames, max_frames } = settings;
+  const wanted = typeof fps === "number" ? wholeFrames(duration * fps) : (num_frames ?? total);
+  const requested = Math.max(1, Math.min(wanted, max_frames ?? wanted));
+  if (requested > total) {
+    throw new MediaError("frame_count_invalid", `Cannot decode ${requested} frames from ${total} total frames`);
+  }
+  return requested;
+}
+
+/** A number of frames out of a product with a duration: rounded down, 0 for what is no number. */
+function wholeFrames(value: number): number {
+  return value >= 1 ? Math.min(Math.trunc(value), Number.MAX_SAFE_INTEGER) : 0;
+}
+
+/**
+ * Positions of the frames wanted, seconds: one in the middle, or evenly from 0 to one frame before the end.
+ * @param count at least 1
+ */
+export function targetPositions(count: number, timing: StreamTiming): number[] {
+  const last = Math.max(0, sourceDuration(timing) - 1 / sourceFps(timing) - END_MARGIN_SECONDS);
+  if (count === 1) return [last / 2];
+  return Array.from({ length: count }, (_, index) => (index * last) / (count - 1));
+}
+
+/** A position as timestamps are compared with it: whole microseconds, in single precision seconds. */
+export function comparedPosition(seconds: number): number {
+  const microseconds = Math.round(fround(fround(seconds) * MICROSECONDS));
+  return fround(fround(microseconds) * fround(1 / MICROSECONDS));
+}
+
+/**
+ * The smallest integer timestamp whose seconds are not below a compared position. {@link timestampSeconds} never decreases
+ * with its argument, so "not below" turns true once, and comparing integers with this one is the same decision.
+ * @param position not negative
+ */
+export function firstTimestampAtOrAfter(position: number, timeBase: Rational): number {
+  const reached = (pts: number): boolean => timestampSeconds(pts, timeBase) >= position;
+  let step = 1;
+  let above = Math.max(0, Math.ceil((position * timeBase.den) / timeBase.num));
+  while (!reached(above)) {
+    above += step;
+    step *= 2;
+  }
+  step = 1;
+  let below = above - 1;
+  while (reached(below)) {
+    below -= step;
+    step *= 2;
+  }
+  while (above - below > 1) {
+    const middle = below + Math.floor((above - below) / 2);
+    if (reached(middle)) above = middle;
+    else below = middle;
+  }
+  return above;
+}
+
+/**
+ * For each frame wanted, the timestamp from which on a frame may be it. Frames are walked in presentation order; the first
+ * that is not below the current threshold is taken, and the next threshold becomes current. They never decrease.
+ */
+export function timestampThresholds(count: number, timing: StreamTiming): number[] {
+  return targetPositions(count, timing).map((position) =>
+    firstTimestampAtOrAfter(comparedPosition(position), timing.timeBase),
+  );
+}

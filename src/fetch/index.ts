@@ -1,0 +1,42 @@
+/** From a source to encoded bytes: the one entry point for whatever is loaded. */
+import { MediaError } from "../errors.ts";
+import { decodeDataUrl, isDataUrl } from "./data_url.ts";
+import { readLocalFile } from "./local_file.ts";
+
+/** What can be loaded: encoded bytes, a file named by the program, or a URL. A bare string is a URL, never a path. */
+export type MediaSource = Uint8Array | ArrayBuffer | { readonly path: string } | string | URL;
+
+/** How many encoded bytes are taken. */
+export interface FetchLimits {
+  /** Bytes of a file or buffer. */
+  readonly maxEncodedBytes: number;
+  /** Decoded bytes of a data URL. */
+  readonly maxDataUrlBytes: number;
+}
+
+/**
+ * The encoded bytes of a source.
+ * @throws MediaError url_refused, data_url_invalid, file_unreadable, media_too_large, media_empty, invalid_argument
+ */
+export async function fetchMedia(source: MediaSource, limits: FetchLimits): Promise<Uint8Array> {
+  const bytes = await bytesOf(source, limits);
+  if (bytes.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
+  if (bytes.byteLength > limits.maxEncodedBytes) {
+    throw new MediaError("media_too_large", `The medium is larger than the limit of ${limits.maxEncodedBytes} bytes`);
+  }
+  return bytes;
+}
+
+async function bytesOf(source: MediaSource, limits: FetchLimits): Promise<Uint8Array> {
+  if (source instanceof Uint8Array) return source;
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  if (typeof source === "string" || source instanceof URL) {
+    const url = String(source);
+    if (isDataUrl(url)) return decodeDataUrl(url, limits.maxDataUrlBytes);
+    throw new MediaError("url_refused", "Only data URLs are loaded; a file of this machine is named as {path}");
+  }
+  if (typeof source === "object" && source !== null && typeof source.path === "string") {
+    return readLocalFile(source.path, limits.maxEncodedBytes);
+  }
+  throw new MediaError("invalid_argument", "A medium is given as bytes, as {path}, or as a URL");
+}

@@ -1,0 +1,25 @@
+/** Registered memory: the agent, the slab pool, descriptors of what lies there, and the reader. */
+export {
+  getNixlAgent,
+  getNixlMetadata,
+  NixlAgent,
+  type NixlAgentOptions,
+  nixlAgentOptionsSchema,
+} from "./agent.ts";
+export { describeRoom, intoRdmaDescriptor } from "./rdma_descriptor.ts";
+export {
+  MediaReader,
+  type MediaReaderOptions,
+  mediaReaderOptionsSchema,
+  type ReadMedia,
+  type ReadOptions,
+} from "./reader.ts";
+export {
+  HOST_OWNER,
+  type OwnerId,
+  type Room,
+  type SlabGrant,
+  SlabPool,
+  type SlabPoolOptions,
+  slabPoolOptionsSchema,
+} from "./slab_pool.ts";

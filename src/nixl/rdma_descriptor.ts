@@ -1,0 +1,72 @@
+/** From a tensor to the descriptor that a worker reads it by. */
+import { MediaError } from "../errors.ts";
+import { type DecodedMedia, MediaDescriptor, type PayloadLease, type TensorInfo } from "../tensor/index.ts";
+import { HOST_OWNER, type Room, type SlabPool } from "./slab_pool.ts";
+
+/** Logs descriptors that were collected without being disposed; a net, never the way to give memory back. */
+const forgotten = new FinalizationRegistry<Room>((room) => {
+  if (room.disposed) return;
+  room.dispose();
+  console.warn(`nixl-media: a descriptor of ${room.payloadBytes} bytes was never disposed; its memory was given back`);
+});
+
+/** A room as what keeps a descriptor's payload. */
+class RoomLease implements PayloadLease {
+  readonly #room: Room;
+
+  constructor(room: Room) {
+    this.#room = room;
+    forgotten.register(this, room, room);
+  }
+
+  get bytes(): Uint8Array {
+    return this.#room.payload;
+  }
+
+  get released(): boolean {
+    return this.#room.disposed;
+  }
+
+  dispose(): void {
+    forgotten.unregister(this.#room);
+    this.#room.dispose();
+  }
+}
+
+/**
+ * The descriptor of a tensor that lies in a room. The descriptor owns the room from then on.
+ * @param contentHash 16 hex digits, or null to leave it out
+ */
+export function describeRoom(pool: SlabPool, room: Room, info: TensorInfo, contentHash: string | null): MediaDescriptor {
+  return new MediaDescriptor(
+    {
+      nixl_metadata: pool.metadataText,
+      nixl_descriptor: { addr: room.address, size: room.payloadBytes, mem_type: "Dram", device_id: 0 },
+      shape: [...info.shape],
+      dtype: info.dtype,
+      metadata: info.metadata,
+      ...(contentHash === null ? {} : { content_hash: contentHash }),
+    },
+    new RoomLease(room),
+  );
+}
+
+/**
+ * Puts a tensor of this process into registered memory (one copy) and describes it. The content hash goes over as it is:
+ * it is not computed here, since this runs on the caller's event loop.
+ * @returns a descriptor that keeps the memory until it is disposed
+ * @throws MediaError registration_failed for an empty payload; no_room, medium_exceeds_pool
+ */
+export function intoRdmaDescriptor(media: DecodedMedia, pool: SlabPool): MediaDescriptor {
+  if (media.bytes.byteLength === 0) {
+    throw new MediaError("registration_failed", "The storage could not be registered with NIXL: an empty payload has no address");
+  }
+  const room = pool.take(HOST_OWNER, media.bytes.byteLength);
+  try {
+    room.payload.set(media.bytes);
+    return describeRoom(pool, room, media.info, media.contentHash);
+  } catch (error) {
+    room.dispose();
+    throw error;
+  }
+}

@@ -1,0 +1,286 @@
+/**
+ * The memory that readers read from: memfd-backed slabs side by side in one range of addresses, registered with NIXL once.
+ *
+ * All slabs of the budget are created at start-up and registered at once, so nothing is registered per medium and the metadata
+ * text never changes. A slab belongs to one owner (a decoder child, or this process) as long as that owner lives, and is
+ * mapped nowhere else: no decoder sees what another one decoded. A medium larger than a slab gets neighbouring slabs,
+ * which lie in one registration and are therefore one readable piece.
+ */
+import { z } from "zod";
+import type { NativeRegistration } from "../../ffi/agent.ts";
+import { AddressRange, closeDescriptor, createMemoryFile, PAGE_BYTES, roundToPages } from "../../ffi/memory.ts";
+import { MediaError } from "../errors.ts";
+import { parseOptions } from "../options.ts";
+import type { NixlAgent } from "./agent.ts";
+import { type Extent, FreeExtents } from "./extents.ts";
+
+const MEBIBYTE = 1024 * 1024;
+
+/** Settings of the slab pool. */
+export const slabPoolOptionsSchema = z
+  .strictObject({
+    slabBytes: z
+      .int()
+      .min(PAGE_BYTES * 2)
+      .multipleOf(PAGE_BYTES)
+      .default(64 * MEBIBYTE)
+      .describe("Bytes of one slab, a multiple of 4096: the unit that decoder children are given"),
+    budgetBytes: z
+      .int()
+      .positive()
+      .default(1024 * MEBIBYTE)
+      .describe("Bytes of all slabs together, rounded down to whole slabs; the most that tensors can occupy"),
+  })
+  .refine((options) => options.budgetBytes >= options.slabBytes, {
+    message: "budgetBytes must hold at least one slab",
+    path: ["budgetBytes"],
+  });
+export type SlabPoolOptions = z.input<typeof slabPoolOptionsSchema>;
+
+/** Who may write to a slab: the id of a decoder child, or {@link HOST_OWNER}. */
+export type OwnerId = number;
+/** This process itself. */
+export const HOST_OWNER: OwnerId = 0;
+
+/** A slab that was just given to an owner, who has to map `fd` at `offset`. */
+export interface SlabGrant {
+  readonly owner: OwnerId;
+  /** Where the slab lies in the pool, bytes. */
+  readonly offset: number;
+  readonly byteLength: number;
+  /** The slab's memfd; the pool closes it. */
+  readonly fd: number;
+}
+
+interface Slab {
+  readonly offset: number;
+  readonly fd: number;
+  owner: OwnerId | null;
+  /** Somebody wrote to it: a new owner must not see that. */
+  used: boolean;
+}
+
+interface Owner {
+  readonly free: FreeExtents;
+  alive: boolean;
+}
+
+/** Registered memory for one tensor; `dispose()` gives it back. */
+export class Room implements Disposable {
+  #extent: Extent | null;
+  #payload: Uint8Array;
+  readonly #giveBack: (extent: Extent, last: boolean) => void;
+
+  constructor(
+    /** All of the room in the pool, header included, whole pages. */
+    extent: Extent,
+    /** Bytes in front of the payload, whole pages. */
+    readonly headerBytes: number,
+    /** Address of the payload in this process: what readers are told. A multiple of the page size. */
+    readonly address: number,
+    payload: Uint8Array,
+    giveBack: (extent: Extent, last: boolean) => void,
+  ) {
+    this.offset = extent.offset;
+    this.#extent = extent;
+    this.#payload = payload;
+    this.#giveBack = giveBack;
+  }
+
+  /** Where the header bytes begin in the pool. */
+  readonly offset: number;
+
+  /** The tensor. Not to be touched after `dispose()`: the bytes then belong to another tensor. */
+  get payload(): Uint8Array {
+    return this.#payload;
+  }
+
+  /** Bytes of the tensor. */
+  get payloadBytes(): number {
+    return this.#payload.byteLength;
+  }
+
+  get disposed(): boolean {
+    return this.#extent === null;
+  }
+
+  /** Gives back what lies behind the first `payloadBytes` bytes. @throws MediaError invalid_argument, closed */
+  shrink(payloadBytes: number): void {
+    if (!this.#extent) throw new MediaError("closed", "the room was given back");
+    if (!(payloadBytes > 0 && payloadBytes <= this.payloadBytes)) {
+      throw new MediaError("invalid_argument", `a room of ${this.payloadBytes} bytes cannot shrink to ${payloadBytes}`);
+    }
+    const kept = this.headerBytes + roundToPages(payloadBytes);
+    const tail = { offset: this.offset + kept, byteLength: this.#extent.byteLength - kept };
+    this.#payload = this.#payload.subarray(0, payloadBytes);
+    this.#extent = { offset: this.offset, byteLength: kept };
+    if (tail.byteLength > 0) this.#giveBack(tail, false);
+  }
+
+  dispose(): void {
+    const extent = this.#extent;
+    this.#extent = null;
+    if (extent) this.#giveBack(extent, true);
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** Slabs, and the rooms in them. Owned by whoever opened it; `dispose()` ends it before its agent. */
+export class SlabPool implements Disposable {
+  readonly slabBytes: number;
+  readonly #range: AddressRange;
+  #registered: { readonly agent: NixlAgent; readonly registration: NativeRegistration } | null = null;
+  readonly #slabs: Slab[] = [];
+  readonly #owners = new Map<OwnerId, Owner>();
+  #rooms = 0;
+  #roomBytes = 0;
+  #disposed = false;
+  /** Told of each slab before the first room in it is given; set by whoever runs the owners. */
+  onGrant: ((grant: SlabGrant) => void) | null = null;
+
+  /** Creates and maps all slabs. Rooms can be given from then on. @throws MediaError system_failed, invalid_options */
+  constructor(options: SlabPoolOptions = {}) {
+    const settings = parseOptions(slabPoolOptionsSchema, options, "pool options");
+    this.slabBytes = settings.slabBytes;
+    const count = Math.floor(settings.budgetBytes / settings.slabBytes);
+    this.#range = new AddressRange(count * this.slabBytes);
+    try {
+      for (let offset = 0; offset < this.#range.byteLength; offset += this.slabBytes) {
+        const fd = createMemoryFile("nixl-media-slab", this.slabBytes);
+        this.#slabs.push({ offset, fd, owner: null, used: false });
+        this.#range.mapFile(fd, offset, this.slabBytes);
+      }
+    } catch (error) {
+      for (const slab of this.#slabs) closeDescriptor(slab.fd);
+      this.#range.release();
+      throw error;
+    }
+    this.addOwner(HOST_OWNER);
+  }
+
+  /**
+   * Registers all slabs, once, as one piece: then rooms can be described and read. The agent must outlive the pool.
+   * @throws MediaError registration_failed, with NIXL's status as the cause; invalid_argument when registered already
+   */
+  register(agent: NixlAgent): void {
+    this.#checkOpen();
+    if (this.#registered) throw new MediaError("invalid_argument", "the slab pool is registered already");
+    this.#registered = { agent, registration: agent.register(this.#range.address, this.#range.byteLength) };
+  }
+
+  /** The agent's metadata text, which all descriptors of this pool carry. A secret. @throws MediaError nixl_unavailable */
+  get metadataText(): string {
+    this.#checkOpen();
+    if (!this.#registered) throw new MediaError("nixl_unavailable", "the slab pool is not registered with an agent");
+    return this.#registered.agent.metadataText();
+  }
+
+  /** Bytes of all slabs. */
+  get budgetBytes(): number {
+    return this.#range.byteLength;
+  }
+
+  /** Rooms given out and not given back, and their bytes with headers. */
+  get occupancy(): { readonly rooms: number; readonly bytes: number } {
+    return { rooms: this.#rooms, bytes: this.#roomBytes };
+  }
+
+  /** A new owner without slabs. */
+  addOwner(owner: OwnerId): void {
+    this.#owners.set(owner, { free: new FreeExtents(), alive: true });
+  }
+
+  /**
+   * The owner is gone for good (a process that has been reaped): its slabs go to others as soon as no room is left in them.
+   */
+  removeOwner(owner: OwnerId): void {
+    const entry = this.#owners.get(owner);
+    if (!entry) return;
+    entry.alive = false;
+    this.#reclaim(owner, entry);
+  }
+
+  /** Whether a room of that size could be given to the owner without a further slab. */
+  hasRoom(owner: OwnerId, payloadBytes: number, headerBytes = PAGE_BYTES): boolean {
+    const needed = roundToPages(headerBytes) + roundToPages(payloadBytes);
+    return (this.#owners.get(owner)?.free.largest ?? 0) >= needed;
+  }
+
+  /**
+   * Memory for a tensor in the owner's slabs, with at least `headerBytes` in front of it. Another slab is given to the
+   * owner when its own are full.
+   * @throws MediaError no_room when nothing is free now; medium_exceeds_pool when it never will be
+   */
+  take(owner: OwnerId, payloadBytes: number, headerBytes = PAGE_BYTES): Room {
+    this.#checkOpen();
+    if (!Number.isSafeInteger(payloadBytes) || payloadBytes <= 0) {
+      throw new MediaError("invalid_argument", "a room has at least one byte");
+    }
+    const entry = this.#owners.get(owner);
+    if (!entry?.alive) throw new MediaError("closed", "the owner of the room is gone");
+    const header = roundToPages(headerBytes);
+    const total = header + roundToPages(payloadBytes);
+    if (total > this.budgetBytes) {
+      throw new MediaError("medium_exceeds_pool", `${total} bytes can never fit a pool of ${this.budgetBytes} bytes`);
+    }
+    const offset = entry.free.take(total) ?? this.#takeFromNewSlabs(owner, entry, total);
+    if (offset === null) throw new MediaError("no_room", `The pool has no room for ${total} bytes now`);
+    this.#rooms += 1;
+    this.#roomBytes += total;
+    const start = offset + header;
+    const giveBack = (extent: Extent, last: boolean): void => {
+      if (last) this.#rooms -= 1;
+      this.#roomBytes -= extent.byteLength;
+      entry.free.add(extent);
+      if (!entry.alive && !this.#disposed) this.#reclaim(owner, entry);
+    };
+    const payload = this.#range.view(start, payloadBytes);
+    return new Room({ offset, byteLength: total }, header, this.#range.address + start, payload, giveBack);
+  }
+
+  /** Deregisters and gives the memory back; idempotent. Views that are still held read as zeros from then on. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    // After a failed deregistration the transport may still reach the memory: it stays mapped, on purpose.
+    this.#registered?.agent.deregister(this.#registered.registration);
+    this.#range.abandon();
+    for (const slab of this.#slabs) closeDescriptor(slab.fd);
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #checkOpen(): void {
+    if (this.#disposed) throw new MediaError("closed", "the slab pool was disposed");
+  }
+
+  /** Gives the owner the first run of neighbouring slabs that nobody has and that is long enough. */
+  #takeFromNewSlabs(owner: OwnerId, entry: Owner, byteLength: number): number | null {
+    const needed = Math.ceil(byteLength / this.slabBytes);
+    const first = this.#slabs.findIndex((_, index) => {
+      const run = this.#slabs.slice(index, index + needed);
+      return run.length === needed && run.every((slab) => slab.owner === null);
+    });
+    if (first < 0) return null;
+    for (const slab of this.#slabs.slice(first, first + needed)) {
+      if (slab.used) this.#range.view(slab.offset, this.slabBytes).fill(0);
+      slab.owner = owner;
+      slab.used = true;
+      entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
+      this.onGrant?.({ owner, offset: slab.offset, byteLength: this.slabBytes, fd: slab.fd });
+    }
+    return entry.free.take(byteLength);
+  }
+
+  #reclaim(owner: OwnerId, entry: Owner): void {
+    for (const slab of this.#slabs) {
+      if (slab.owner === owner && entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) slab.owner = null;
+    }
+    if (!this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
+  }
+}

@@ -1,0 +1,37 @@
+/** Zod at the edges: what it found as one line, and options that refuse misspellings. */
+import type { z } from "zod";
+import { MediaError } from "./errors.ts";
+
+const ISSUES_SHOWN = 3;
+
+/**
+ * The issues of a failed parse as one line, `path: what is wrong` each. Values are never repeated: a descriptor holds a
+ * secret, and options may hold anything.
+ */
+export function describeIssues(error: z.ZodError): string {
+  const lines = error.issues.slice(0, ISSUES_SHOWN).map((issue) => {
+    const path = issue.path.map(String).join(".");
+    return path === "" ? issue.message : `${path}: ${issue.message}`;
+  });
+  const left = error.issues.length - lines.length;
+  return left > 0 ? `${lines.join("; ")}; and ${left} more` : lines.join("; ");
+}
+
+/**
+ * Options checked against their schema, defaults filled in.
+ * @param what names the options in the message, e.g. "agent options"
+ * @throws MediaError invalid_options naming what is misspelt, missing or out of range
+ */
+export function parseOptions<Schema extends z.ZodType>(
+  schema: Schema,
+  options: unknown,
+  what = "options",
+): z.output<Schema> {
+  const result = schema.safeParse(options);
+  if (!result.success) {
+    throw new MediaError("invalid_options", `invalid ${what}: ${describeIssues(result.error)}`, {
+      cause: result.error,
+    });
+  }
+  return result.data;
+}

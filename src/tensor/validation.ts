@@ -1,0 +1,1 @@
+export { describeIssues, parseOptions } from "../options.ts";

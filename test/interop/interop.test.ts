@@ -1,0 +1,243 @@
+/**
+ * The other end of the wire as it is in production: Dynamo's own client, unmodified, over NIXL's Python binding, reads
+ * in processes of its own what `nixl-media describe` holds. What it reads is compared with Pillow's pixels, and for
+ * clips with values recorded from the reference implementation.
+ *
+ * Needs Python 3.11 with pip; scripts/interop.sh prepares the rest in the project folder. INTEROP_TORCH=real puts torch
+ * itself in the place of the numpy stand-in.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import sharp from "sharp";
+import { z } from "zod";
+import { killStarted, output, run, sessionProcesses, start } from "./processes.ts";
+
+const IMAGES = [
+  ["odd.jpg", "a JPEG"],
+  ["jpg_gray.jpg", "a grey JPEG"],
+  ["rgb.png", "an RGB PNG"],
+  ["rgba.png", "an RGBA PNG"],
+  ["gray.png", "a grey PNG"],
+  ["lossy.webp", "a lossy WebP"],
+  ["lossless.webp", "a lossless WebP"],
+  ["lossless_alpha.webp", "a WebP with alpha"],
+  ["large.png", "a PNG of 18 MB decoded"],
+] as const;
+const CLIPS = [
+  ["h264.mp4", "an H.264 clip"],
+  ["vp9.mp4", "a VP9 clip"],
+] as const;
+const NAMES: readonly string[] = [...IMAGES, ...CLIPS].map(([name]) => name);
+
+const PROJECT = join(import.meta.dir, "../..");
+const REAL_TORCH = process.env.INTEROP_TORCH === "real";
+const ENVIRONMENT = [join(PROJECT, "scripts/interop.sh"), ...(REAL_TORCH ? ["--torch"] : [])];
+const READER = [...ENVIRONMENT, "python", join(import.meta.dir, "read_descriptors.py")];
+const PILLOW = [...ENVIRONMENT, "python", join(import.meta.dir, "pillow_pixels.py")];
+/** Installing takes half a minute on a fast line; a slow one gets its time. */
+const PREPARE_TIMEOUT_MS = 20 * 60_000;
+const TEST_TIMEOUT_MS = 120_000;
+
+const shapeSchema = z.array(z.int());
+const descriptorSchema = z.looseObject({ shape: shapeSchema, metadata: z.unknown(), content_hash: z.string() });
+const readSchema = z.strictObject({
+  index: z.int(),
+  shape: shapeSchema,
+  dtype: z.string(),
+  metadata: z.unknown(),
+  sha256: z.string(),
+  content_hash: z.string().nullable(),
+});
+const pillowSchema = z.strictObject({
+  mode: z.string(),
+  shape: shapeSchema,
+  sha256: z.string(),
+  sha256_colours: z.string(),
+  content_hash: z.string(),
+});
+const recordedSchema = z.object({
+  reference: z.object({
+    num_frames_4: z.object({ shape: shapeSchema, metadata: z.unknown(), content_hash: z.string() }),
+  }),
+});
+
+type Read = z.infer<typeof readSchema>;
+
+const temporary = mkdtempSync(join(tmpdir(), "nixl-media-interop-"));
+const summary: string[] = [];
+/** The process under test: `nixl-media describe`, which holds the memory. */
+let holder: ReturnType<typeof start>;
+/** What the holder printed, by the name of the medium. */
+let descriptors: Map<string, string>;
+/** Everything read one after the other by one reader. */
+let reads: Map<string, Read>;
+let pillow: Map<string, z.infer<typeof pillowSchema>>;
+
+function parseLines<T>(schema: z.ZodType<T>, text: string): T[] {
+  const lines = text.split("\n").filter((line) => line !== "");
+  return lines.map((line) => schema.parse(JSON.parse(line)));
+}
+
+/** The value under `name`, which a failed preparation may have left out. */
+function of<T>(values: ReadonlyMap<string, T>, name: string): T {
+  const value = values.get(name);
+  if (value === undefined) throw new Error(`nothing for ${name}`);
+  return value;
+}
+
+/** Reads the named media in a fresh process with Dynamo's client. */
+async function readWithDynamo(names: readonly string[], ...flags: string[]): Promise<Read[]> {
+  const input = names.map((name) => `${of(descriptors, name)}\n`).join("");
+  return parseLines(readSchema, await output([...READER, ...flags], input));
+}
+
+function mediaPath(name: string): string {
+  return name === "large.png" ? join(temporary, name) : join(PROJECT, "test/media", name);
+}
+
+/** A picture large enough that reading it takes many round trips, with no two rows alike. */
+async function writeLargePicture(path: string): Promise<void> {
+  const width = 3000;
+  const height = 2000;
+  const pixels = new Uint8Array(width * height * 3);
+  for (let index = 0; index < pixels.length; index++) pixels[index] = (index * 31 + (index >> 11)) & 0xff;
+  await sharp(pixels, { raw: { width, height, channels: 3 } })
+    .png({ compressionLevel: 1 })
+    .toFile(path);
+}
+
+beforeAll(async () => {
+  const environment = Bun.spawn([...ENVIRONMENT, "prepare"], { stdin: "ignore", stdout: "inherit", stderr: "inherit" });
+  if ((await environment.exited) !== 0) throw new Error("the Python environment could not be prepared; see above");
+}, PREPARE_TIMEOUT_MS);
+
+beforeAll(async () => {
+  await writeLargePicture(mediaPath("large.png"));
+
+  const cli = [process.execPath, join(PROJECT, "src/cli/main.ts")];
+  holder = start([...cli, "describe", ...NAMES.map(mediaPath), "--video", '{"num_frames":4}', "--hash-video"]);
+  const stderr = holder.stderr.text();
+  const lines = (await holder.stdout.text()).split("\n").filter((line) => line !== "");
+  if (lines.length !== NAMES.length) {
+    holder.stdin.end();
+    throw new Error(`describe printed ${lines.length} descriptors of ${NAMES.length}: ${await stderr}`);
+  }
+  descriptors = new Map(NAMES.map((name, index) => [name, lines[index] ?? ""]));
+
+  const images = IMAGES.map(([name]) => name);
+  const pictures = parseLines(pillowSchema, await output([...PILLOW, ...images.map(mediaPath)]));
+  pillow = new Map(pictures.map((picture, index) => [images[index] ?? "", picture]));
+  reads = new Map((await readWithDynamo(NAMES)).map((read) => [NAMES[read.index] ?? "", read]));
+}, TEST_TIMEOUT_MS);
+
+afterAll(() => {
+  killStarted();
+  rmSync(temporary, { recursive: true, force: true });
+  console.log(`\nInterop, as compared:\n${summary.map((line) => `  ${line}`).join("\n")}`);
+});
+
+test(
+  `the reader is Dynamo's client over ${REAL_TORCH ? "real torch" : "the numpy stand-in for torch"}`,
+  async () => {
+    const versions = z.record(z.string(), z.string()).parse(JSON.parse(await output([...READER, "--versions"])));
+    expect(versions.torch === "numpy stand-in").toBe(!REAL_TORCH);
+    const names = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+    summary.push(`reader: ${names.join(", ")}`);
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test.each(IMAGES)("%s (%s) is read with exactly Pillow's pixels", (name) => {
+  const read = of(reads, name);
+  const picture = of(pillow, name);
+  const descriptor = descriptorSchema.parse(JSON.parse(of(descriptors, name)));
+  const channels = picture.shape.at(-1) ?? 0;
+  // Dynamo's client drops a fourth channel. That the held alpha is Pillow's too shows in the hash of all four channels.
+  expect(read.shape).toEqual([...picture.shape.slice(0, 2), Math.min(channels, 3)]);
+  expect(read.dtype).toBe("uint8");
+  expect(read.sha256).toBe(picture.sha256_colours);
+  expect(descriptor.shape).toEqual(picture.shape);
+  expect(descriptor.content_hash).toBe(picture.content_hash);
+  expect(read.content_hash).toBe(channels === 4 ? null : picture.content_hash);
+  expect(read.metadata).toEqual(descriptor.metadata);
+  const bytes = channels === 4 ? "colours equal Pillow's, hash equals that of Pillow's RGBA" : "bytes equal Pillow's";
+  summary.push(`${name}: [${picture.shape}] ${picture.mode}, ${bytes} (sha256 ${read.sha256.slice(0, 16)}…)`);
+});
+
+test.each(CLIPS)("%s (%s) is read with the reference's shape, metadata and content hash", (name) => {
+  const read = of(reads, name);
+  const vectors = JSON.parse(readFileSync(join(PROJECT, "test/vectors/media.json"), "utf8"));
+  const recorded = recordedSchema.parse(vectors[name]).reference.num_frames_4;
+  const descriptor = descriptorSchema.parse(JSON.parse(of(descriptors, name)));
+  expect(read.shape).toEqual(recorded.shape);
+  expect(read.dtype).toBe("uint8");
+  expect(read.metadata).toEqual(recorded.metadata);
+  expect(descriptor.content_hash).toBe(recorded.content_hash);
+  // Computed by the reader over the bytes that came through NIXL.
+  expect(read.content_hash).toBe(recorded.content_hash);
+  summary.push(
+    `${name}: [${recorded.shape}], metadata, and hash over the bytes read equal the reference's (${read.content_hash})`,
+  );
+});
+
+test(
+  "all media read at once give the bytes that they give one after the other",
+  async () => {
+    const atOnce = await readWithDynamo(NAMES, "--concurrent", "--repeat", "3");
+    expect(atOnce).toHaveLength(3 * NAMES.length);
+    for (const read of atOnce) expect(read).toEqual(of(reads, NAMES[read.index] ?? ""));
+    summary.push(`${NAMES.length} media read at once, 3 rounds: same bytes`);
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test(
+  "one descriptor can be read 20 times in a row",
+  async () => {
+    const again = await readWithDynamo(["odd.jpg"], "--repeat", "20");
+    expect(again).toEqual(Array.from({ length: 20 }, () => of(reads, "odd.jpg")));
+    summary.push("20 reads of one descriptor in a row: same bytes");
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test(
+  "three reader processes at the same time all get the same bytes",
+  async () => {
+    const readers = await Promise.all([1, 2, 3].map(() => readWithDynamo(NAMES, "--concurrent")));
+    for (const read of readers.flat()) expect(read).toEqual(of(reads, NAMES[read.index] ?? ""));
+    expect(readers.map((read) => read.length)).toEqual([NAMES.length, NAMES.length, NAMES.length]);
+    summary.push("3 reader processes at the same time: same bytes");
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test(
+  "readers killed while their reads are under way do not disturb the holder or the next reader",
+  async () => {
+    const input = `${of(descriptors, "large.png")}\n`.repeat(8);
+    for (let round = 0; round < 3; round++) {
+      const killed = await run([...READER, "--die-in-flight"], input);
+      expect({ signal: killed.signal, stdout: killed.stdout }).toEqual({ signal: "SIGKILL", stdout: "" });
+      expect(holder.exitCode).toBeNull();
+    }
+    const after = await readWithDynamo(NAMES);
+    expect(after).toEqual(NAMES.map((name) => of(reads, name)));
+    summary.push("3 readers killed by SIGKILL with reads in flight: the next reader gets the same bytes");
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test(
+  "closing stdin of describe after all that ends it with code 0 and leaves no process behind",
+  async () => {
+    expect(sessionProcesses(holder.pid)).toContain(holder.pid);
+    holder.stdin.end();
+    expect(await holder.exited).toBe(0);
+    expect(sessionProcesses(holder.pid)).toEqual([]);
+    summary.push("stdin closed: describe ended with code 0, no process left");
+  },
+  TEST_TIMEOUT_MS,
+);
