@@ -60,6 +60,7 @@ export async function provisionWheel(wheel: NativeWheel, options: ProvisionOptio
   if (present !== null) return present;
 
   const pip = await findPip(wheel, scope);
+  throwIfAborted(wheel, options.signal);
   const folder = writableNativeFolder(scope);
   removeLeftovers(folder);
   const staging = mkdtempSync(join(folder, STAGING_PREFIX));
@@ -135,7 +136,6 @@ async function runPip(
   const requirements = join(staging, "requirements.txt");
   const hashes = wheel.sha256.map((digest) => `--hash=sha256:${digest}`);
   writeFileSync(requirements, `${wheel.name}==${wheel.version} ${hashes.join(" ")}\n`);
-  signal?.throwIfAborted();
   // Its temporary files go where they are removed in any case: pip leaves them behind when it is killed.
   const pipEnvironment = { ...environment, ...PIP_ENVIRONMENT, TMPDIR: staging };
   // biome-ignore format: one option with its value a line
@@ -147,21 +147,34 @@ async function runPip(
     "--progress-bar", "off",
     "--target", target,
     "--requirement", requirements,
-  ], { env: pipEnvironment, stdin: "ignore", stdout: "ignore", stderr: "pipe" });
+  ], { env: pipEnvironment, detached: true, stdin: "ignore", stdout: "ignore", stderr: "pipe" });
 
   const started = performance.now();
   const ticker = setInterval(() => {
     progress(`still fetching ${wheel.name} (${Math.round((performance.now() - started) / 1000)} s)`);
   }, PROGRESS_INTERVAL_MS);
-  const stop = (): void => pip.kill();
+  const stop = (): void => killGroup(pip.pid);
   signal?.addEventListener("abort", stop);
   try {
     const [complaint, exitCode] = await Promise.all([pip.stderr.text(), pip.exited]);
-    if (signal?.aborted) throw new MediaError("aborted", `fetching ${wheel.name} was interrupted`);
+    throwIfAborted(wheel, signal);
     if (exitCode !== 0) throw failure(wheel, "pip failed", new Error(shortened(complaint)));
   } finally {
     signal?.removeEventListener("abort", stop);
     clearInterval(ticker);
+  }
+}
+
+function throwIfAborted(wheel: NativeWheel, signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new MediaError("aborted", `fetching ${wheel.name} was interrupted`);
+}
+
+/** A version manager may have put a script around pip: the process that was started is not the one that works. */
+function killGroup(leader: number): void {
+  try {
+    process.kill(-leader, "SIGKILL");
+  } catch {
+    // it has ended by itself
   }
 }
 

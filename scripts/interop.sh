@@ -83,11 +83,13 @@ case ${1:-test} in
     exec "$python" -S "$@"
     ;;
   test)
+    sh "$root/scripts/run.sh" scripts/setup.ts # packages and libnixl, for the side that is read from
     prepare
-    bun=$root/node_modules/.bin/bun
-    [[ -x $bun ]] || bun=bun
+    # shellcheck source=scripts/find_bun.sh
+    . "$root/scripts/find_bun.sh"
+    bun=$(find_bun "$root") || fail "no suitable Bun was found"
     cd "$root"
-    INTEROP_TORCH=$torch exec "$bun" test ./test/interop/interop.test.ts
+    INTEROP_TORCH=$torch exec "$bun" --no-install test ./test/interop/interop.test.ts
     ;;
   *)
     fail "unknown command '$1'; see the head of scripts/interop.sh"

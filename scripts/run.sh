@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a TypeScript file of this project with Bun, on a fresh clone too: what is missing is installed first.
+# Runs a file of this project with Bun (a shell script by itself), on a fresh clone too: what is missing is installed first.
 #
 #   scripts/run.sh [--in-callers-folder] FILE [ARG…]
 #
@@ -27,12 +27,20 @@ release_lock() {
   have_lock=
 }
 
+# An installer has children: all of its group, where setsid gave it one.
+end_installer() { # SIGNAL
+  kill -s "$1" -- "-$installer" 2>/dev/null || kill -s "$1" "$installer" 2>/dev/null || :
+}
+
 interrupted() { # SIGNAL
   trap - EXIT HUP INT TERM
   if [ -n "$installer" ]; then
-    # Its own group where setsid gave it one: an installer has children.
-    kill -TERM "-$installer" 2>/dev/null || kill -TERM "$installer" 2>/dev/null || :
+    # By force after a second: npm goes on installing when it is told to end, and what it leaves is half installed in
+    # any case, which the next run sees.
+    end_installer TERM
+    (sleep 1 && end_installer KILL) >/dev/null 2>&1 &
     wait "$installer" 2>/dev/null || :
+    kill $! 2>/dev/null || :
   fi
   release_lock
   kill -s "$1" $$
@@ -145,5 +153,12 @@ trap - EXIT HUP INT TERM
 folder=$root
 if [ -n "$in_callers_folder" ] && [ -d "${INIT_CWD:-}" ]; then folder=$INIT_CWD; fi
 cd "$folder"
+case $file in
+  *.sh)
+    PATH=$(dirname "$bun"):$PATH
+    export PATH
+    exec "$root/$file" "$@"
+    ;;
+esac
 # Neither packages nor settings nor variables come from the folder that the caller happens to be in.
 exec "$bun" --no-install --no-env-file --config="$root/bunfig.toml" "$root/$file" "$@"

@@ -28,7 +28,7 @@ async function run([command, ...args]: string[]): Promise<number> {
     case "doctor":
       return (await import("./doctor.ts")).runDoctor((line) => console.log(line), { probeAgent });
     case "setup":
-      return (await import("./setup.ts")).runSetup();
+      return (await import("./setup.ts")).runSetup({ print: (line) => console.log(line) });
     case "--version":
       console.log(packageJson.version);
       return 0;

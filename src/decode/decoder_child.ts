@@ -38,12 +38,24 @@ export interface Decoded<Memory extends RoomMemory> {
   readonly room: Memory;
 }
 
+/** The child was gone before it began with the job, which another child can therefore be given. */
+export class JobNotTaken extends Error {
+  constructor(
+    /** What to tell the caller when nobody takes it. */
+    readonly crash: MediaError,
+  ) {
+    super(crash.message);
+  }
+}
+
 interface RunningJob<Memory extends RoomMemory> {
   readonly id: number;
   readonly resolve: (decoded: Decoded<Memory>) => void;
-  readonly reject: (error: MediaError) => void;
+  readonly reject: (error: MediaError | JobNotTaken) => void;
   readonly timer: ReturnType<typeof setTimeout>;
   room: Memory | null;
+  /** Whether the child has begun with it. */
+  taken: boolean;
   /** Why the child is being killed; told to the caller once the child has been reaped. */
   failure: MediaError | null;
 }
@@ -131,13 +143,13 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /**
    * Decodes one medium; only while {@link idle}. An abort kills the child.
-   * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted
+   * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted. JobNotTaken
    */
   run(request: DecodeRequest, encoded: Uint8Array, signal?: AbortSignal): Promise<Decoded<Memory>> {
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
-    const job: RunningJob<Memory> = { id: this.#nextJob++, resolve, reject, timer, room: null, failure: null };
+    const job: RunningJob<Memory> = { id: this.#nextJob++, resolve, reject, timer, room: null, taken: false, failure: null };
     this.#job = job;
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
@@ -212,6 +224,9 @@ export class DecoderChild<Memory extends RoomMemory> {
     const job = this.#job;
     if (!job || job.id !== message.id || job.failure) return; // of a job that is being given up
     switch (message.type) {
+      case "taken":
+        job.taken = true;
+        return;
       case "need":
         return this.#giveRoom(job, message.payloadBytes, message.headerBytes);
       case "failed":
@@ -247,7 +262,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   }
 
   /** The process has been reaped: nothing can write to its memory any more. */
-  #exited(exitCode: number | null, signal: number | null): void {
+  #exited(exitCode: number | null, signal: number | string | null): void {
     this.#alive = false;
     const how = signal === null ? `exit code ${exitCode}` : `signal ${signal}`;
     const cause = this.#stderr === "" ? how : `${how}: ${this.#stderr}`;
@@ -257,7 +272,7 @@ export class DecoderChild<Memory extends RoomMemory> {
       const crash = new MediaError("decoder_crashed", `The decoder process died while it decoded the medium (${how})`, { cause });
       this.#finish(job, () => {
         job.room?.dispose();
-        job.reject(job.failure ?? crash);
+        job.reject(job.failure ?? (job.taken ? crash : new JobNotTaken(crash)));
       });
     }
     this.#rooms.removeOwner(this.owner);

@@ -3,9 +3,12 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
-import { type Decoded, DecoderChild } from "./decoder_child.ts";
+import { type Decoded, DecoderChild, JobNotTaken } from "./decoder_child.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
+
+/** Children that may die one after another before they begin with a job, until it fails. */
+const MAXIMUM_REFUSALS = 8;
 
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({
@@ -152,15 +155,21 @@ export class DecoderPool<Memory extends RoomMemory> {
     }
   }
 
+  /** Another child may have room, or may live longer than the one that was gone before it began. */
+  #mayGoElsewhere(job: WaitingJob<Memory>, error: unknown): boolean {
+    if (this.#disposed || job.signal?.aborted || job.refusedBy.size > MAXIMUM_REFUSALS) return false;
+    if (error instanceof JobNotTaken) return true;
+    const others = this.#children.some((other) => !job.refusedBy.has(other));
+    return others && error instanceof MediaError && error.code === "no_room";
+  }
+
   async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>): Promise<void> {
     try {
       job.resolve(await child.run(job.request, job.encoded, job.signal));
     } catch (error) {
       job.refusedBy.add(child);
-      const others = this.#children.some((other) => !job.refusedBy.has(other));
-      const elsewhere = error instanceof MediaError && error.code === "no_room" && others && !job.signal?.aborted;
-      if (elsewhere && !this.#disposed) this.#waiting.unshift(job);
-      else job.reject(error);
+      if (this.#mayGoElsewhere(job, error)) this.#waiting.unshift(job);
+      else job.reject(error instanceof JobNotTaken ? error.crash : error);
     }
     this.#assign();
   }

@@ -53,6 +53,8 @@ const errorCode = z.custom<ErrorCode>((value) => typeof value === "string" && Ob
 /** Child to parent. */
 export const childMessageSchema = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("ready") }),
+  /** The job has begun: if the child dies before it says so, the medium is not to blame. */
+  z.strictObject({ type: z.literal("taken"), id: z.int() }),
   z.strictObject({ type: z.literal("need"), id: z.int(), payloadBytes: byteCount, headerBytes: byteCount }),
   z.strictObject({
     type: z.literal("done"),

@@ -56,8 +56,8 @@ interface Slab {
   readonly offset: number;
   readonly fd: number;
   owner: OwnerId | null;
-  /** Somebody wrote to it: a new owner must not see that. */
-  used: boolean;
+  /** Who had it before and may have written to it: another owner must not see that. */
+  lastOwner: OwnerId | null;
 }
 
 interface Owner {
@@ -135,7 +135,7 @@ export class SlabPool implements Disposable {
   #registered: { readonly agent: NixlAgent; readonly registration: NativeRegistration } | null = null;
   readonly #slabs: Slab[] = [];
   readonly #owners = new Map<OwnerId, Owner>();
-  #rooms = 0;
+  readonly #rooms = new Set<Room>();
   #roomBytes = 0;
   #disposed = false;
   /** Told of each slab before the first room in it is given; set by whoever runs the owners. */
@@ -150,7 +150,7 @@ export class SlabPool implements Disposable {
     try {
       for (let offset = 0; offset < this.#range.byteLength; offset += this.slabBytes) {
         const fd = createMemoryFile("nixl-media-slab", this.slabBytes);
-        this.#slabs.push({ offset, fd, owner: null, used: false });
+        this.#slabs.push({ offset, fd, owner: null, lastOwner: null });
         this.#range.mapFile(fd, offset, this.slabBytes);
       }
     } catch (error) {
@@ -185,7 +185,7 @@ export class SlabPool implements Disposable {
 
   /** Rooms given out and not given back, and their bytes with headers. */
   get occupancy(): { readonly rooms: number; readonly bytes: number } {
-    return { rooms: this.#rooms, bytes: this.#roomBytes };
+    return { rooms: this.#rooms.size, bytes: this.#roomBytes };
   }
 
   /** A new owner without slabs. */
@@ -228,23 +228,24 @@ export class SlabPool implements Disposable {
     }
     const offset = entry.free.take(total) ?? this.#takeFromNewSlabs(owner, entry, total);
     if (offset === null) throw new MediaError("no_room", `The pool has no room for ${total} bytes now`);
-    this.#rooms += 1;
     this.#roomBytes += total;
     const start = offset + header;
-    const giveBack = (extent: Extent, last: boolean): void => {
-      if (last) this.#rooms -= 1;
+    const payload = this.#range.view(start, payloadBytes);
+    const room = new Room({ offset, byteLength: total }, header, this.#range.address + start, payload, (extent, last) => {
+      if (last) this.#rooms.delete(room);
       this.#roomBytes -= extent.byteLength;
       entry.free.add(extent);
-      if (!entry.alive && !this.#disposed) this.#reclaim(owner, entry);
-    };
-    const payload = this.#range.view(start, payloadBytes);
-    return new Room({ offset, byteLength: total }, header, this.#range.address + start, payload, giveBack);
+      if (this.#mayReclaim(owner, entry)) this.#reclaim(owner, entry);
+    });
+    this.#rooms.add(room);
+    return room;
   }
 
-  /** Deregisters and gives the memory back; idempotent. Views that are still held read as zeros from then on. */
+  /** Ends all rooms, deregisters, gives the memory back; idempotent. Views that are still held read as zeros from then on. */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    for (const room of this.#rooms) room.dispose();
     // After a failed deregistration the transport may still reach the memory: it stays mapped, on purpose.
     this.#registered?.agent.deregister(this.#registered.registration);
     this.#range.abandon();
@@ -268,19 +269,24 @@ export class SlabPool implements Disposable {
     });
     if (first < 0) return null;
     for (const slab of this.#slabs.slice(first, first + needed)) {
-      if (slab.used) this.#range.view(slab.offset, this.slabBytes).fill(0);
+      if (slab.lastOwner !== null && slab.lastOwner !== owner) this.#range.view(slab.offset, this.slabBytes).fill(0);
       slab.owner = owner;
-      slab.used = true;
+      slab.lastOwner = owner;
       entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
       this.onGrant?.({ owner, offset: slab.offset, byteLength: this.slabBytes, fd: slab.fd });
     }
     return entry.free.take(byteLength);
   }
 
+  /** A child that lives has its slabs mapped and may still write to them; this process gives up what it does not use. */
+  #mayReclaim(owner: OwnerId, entry: Owner): boolean {
+    return !this.#disposed && (!entry.alive || owner === HOST_OWNER);
+  }
+
   #reclaim(owner: OwnerId, entry: Owner): void {
     for (const slab of this.#slabs) {
       if (slab.owner === owner && entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) slab.owner = null;
     }
-    if (!this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
+    if (!entry.alive && !this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
   }
 }

@@ -7,9 +7,10 @@ import { closeOnExec } from "../../../ffi/memory.ts";
 import { dieWithParent, processRunner } from "../../../ffi/process.ts";
 import { asMediaError, MediaError } from "../../errors.ts";
 import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
-import { decodeImage } from "../image/index.ts";
+import { decodeImage } from "../image/decode.ts";
+import type { ImageOptions } from "../image/options.ts";
 import { CHANNEL_DESCRIPTOR, type ChildMessage, type ParentMessage } from "../protocol.ts";
-import { decodeVideo } from "../video/index.ts";
+import { decodeVideo, type VideoSettings } from "../video/index.ts";
 import { ChildMemory } from "./memory.ts";
 
 type Start = Extract<ParentMessage, { type: "start" }>;
@@ -43,6 +44,7 @@ async function askForRoom(id: number, payloadBytes: number, headerBytes: number)
 }
 
 async function run(job: Job): Promise<void> {
+  say({ type: "taken", id: job.id });
   try {
     using encoded = started().encoded(job.source, job.byteLength);
     const context: DecodeContext = {
@@ -60,8 +62,9 @@ async function run(job: Job): Promise<void> {
 
 function decode(job: Job, encoded: Uint8Array, context: DecodeContext): Promise<DecodedTensor> {
   const { kind, settings, hashVideo } = job.request;
-  if (kind === "image") return decodeImage(encoded, settings as never, context);
-  return decodeVideo(encoded, settings as never, { ...context, processes: processRunner, hashVideo });
+  // The parent checked the settings against the same schemas.
+  if (kind === "image") return decodeImage(encoded, settings as ImageOptions, context);
+  return decodeVideo(encoded, { settings: settings as VideoSettings, hashVideo }, { ...context, processRunner });
 }
 
 function started(): ChildMemory {

@@ -10,6 +10,7 @@ import type { DecodeContext, DecodedTensor } from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
 import { corruptImage } from "./byte_reader.ts";
 import { decoderFailure } from "./decoders/failure.ts";
+import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
 import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
 import type { DecodedPicture } from "./decoders/picture.ts";
@@ -70,7 +71,7 @@ function sniffImage(encoded: Uint8Array): DecodableFormat {
 }
 
 /**
- * The `image` crate is what other parts of a fleet decode with, so it decides for every format but two: JPEG, where
+ * The `image` crate is what other parts of a fleet decode with, so it decides for every format but three: JPEG, where
  * libjpeg-turbo's pixels are the common ones, and GIF and QOI, which its binding leaves out. Its JPEG decoder stays for
  * four components (libvips turns CMYK into other colours), but fills in what is missing of a file that was cut short;
  * such files are therefore decoded by libvips as well, for its verdict.
@@ -82,9 +83,9 @@ async function decodePicture(
 ): Promise<DecodedPicture> {
   try {
     if (format === "Qoi") return decodeQoi(encoded, header);
+    if (format === "Gif") return decodeGif(encoded);
     if (header.variant === "cmyk") await verifyWithLibvips(encoded, header);
-    const isForLibvips =
-      format === "Gif" || format === "Jpeg" ? header.variant !== "cmyk" : header.variant !== undefined;
+    const isForLibvips = format === "Jpeg" ? header.variant !== "cmyk" : header.variant !== undefined;
     const decode = isForLibvips ? decodeWithLibvips : decodeWithImageRs;
     return await decode(encoded, format, header);
   } catch (error) {

@@ -23,7 +23,9 @@ export const imageOptionsSchema = z
     limits: imageLimitsSchema
       .nullable()
       .prefault({})
-      .describe("Limits, judged on the header before anything is decoded. Absent or {}: the defaults. null: none."),
+      .describe(
+        "Limits, judged on the header before anything is decoded. Absent or {}: the defaults. null: none but the decoders' own (512 MiB for most).",
+      ),
     // What changes the picture itself (orientation, colour space, background) becomes a field here, off by default, and
     // a step between decoding and writing the tensor in decode.ts.
   })

@@ -8,7 +8,7 @@
 import type { Demuxer } from "../sniff.ts";
 
 /** Descriptors of the program; 0 and 1 are the null device, 2 is the log. */
-export const DECODE_DESCRIPTORS = { input: 3, frames: 4, timestamps: 5, filterScript: 6 } as const;
+export const DECODE_DESCRIPTORS = { input: 3, frames: 4, timestamps: 5, graphStarts: 6, filterScript: 7 } as const;
 export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
@@ -37,7 +37,7 @@ export interface DecodeCommand {
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
 export type FilterScriptOption = "-/filter:v" | "-filter_script:v";
 
-const COMMON = ["-nostdin", "-hide_banner", "-loglevel", "repeat+level+verbose"];
+const COMMON = ["-nostdin", "-hide_banner", "-nostats", "-loglevel", "repeat+level+verbose"];
 
 function inputArguments(demuxer: Demuxer, descriptor: number): string[] {
   return [
@@ -78,14 +78,18 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
  * The filter graph: take frames, say which, convert.
  *
  * Conversion is BT.601 whatever the stream's tag, and libswscale's area scaler, as the fleet's reference does it: one clip has
- * one name. The size is fixed: frames after a change of size do not change the size of what is written, and are recognised by
- * the frame number in the timestamp lines, which starts again when ffmpeg sets a graph up again.
+ * one name. When the pictures change midway, ffmpeg sets the graph up again and every filter begins anew; so the graph says
+ * at which frame it began (the first two filters, on the first frame only), and its size is fixed, lest frames of another
+ * size be written.
  */
 export function decodeFilter({ plan, width, height }: Pick<DecodeCommand, "plan" | "width" | "height">): string {
+  const { timestamps, graphStarts } = DECODE_DESCRIPTORS;
   return [
+    "metadata=mode=add:key=start:value=1:enable='eq(n,0)'",
+    `metadata=mode=print:key=start:file='pipe\\:${graphStarts}'`,
     `select='${selectExpression(plan.thresholds)}'`,
-    "metadata=mode=add:key=k:value=1",
-    `metadata=mode=print:file='pipe\\:${DECODE_DESCRIPTORS.timestamps}'`,
+    "metadata=mode=add:key=taken:value=1",
+    `metadata=mode=print:key=taken:file='pipe\\:${timestamps}'`,
     `scale=w=${width}:h=${height}:in_color_matrix=bt601:flags=area`,
   ].join(",");
 }

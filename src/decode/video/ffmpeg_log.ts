@@ -16,8 +16,9 @@ export interface GraphInput {
   readonly frameRate: Rational;
 }
 
+/** Anchored to the line's start, where no text out of the clip can stand. */
 const GRAPH_INPUT =
-  /input from stream \d+:\d+ @ [^\]]*\][^\n]* w:(\d+) h:(\d+) pixfmt:(\S+) tb:(\d+)\/(\d+) fr:(\d+)\/(\d+)/g;
+  /^\[graph -?\d+ input from stream \d+:\d+ @ \w+\] \[verbose\] w:(\d+) h:(\d+) pixfmt:(\S+) tb:(\d+)\/(\d+) fr:(\d+)\/(\d+)/gm;
 
 /** Inputs of all filter graphs, in the order in which they were set up; more than one when the pictures changed midway. */
 export function graphInputs(log: string): GraphInput[] {
@@ -30,10 +31,14 @@ export function graphInputs(log: string): GraphInput[] {
   }));
 }
 
+/** Lines that ffmpeg holds for errors; the others may repeat what a clip's metadata say. */
+function errorLines(log: string): string[] {
+  return log.split("\n").filter((line) => /^(?:\[[^\]]* @ \w+\] )*\[(?:error|fatal|panic)\]/.test(line));
+}
+
 /** The first error in the log as one line: no paths, no addresses, no control characters, at most 200 characters. */
 export function logExcerpt(log: string): string {
-  const lines = log.split("\n").filter((line) => /\[(?:error|fatal|panic)\]/.test(line));
-  const line = lines[0] ?? "it gave no reason";
+  const line = errorLines(log)[0] ?? "ffmpeg gave no reason";
   return line
     .replace(/\[[^\]]*\]\s*/g, "")
     .replace(/(?:file:|pipe:)?\/[\w./-]+/g, "the input")
@@ -42,8 +47,14 @@ export function logExcerpt(log: string): string {
     .slice(0, EXCERPT_LENGTH);
 }
 
+/** Whether this ffmpeg does not know the option (5.1 and 9.0 use the same words). */
+export function isOptionUnknown(log: string, option: string): boolean {
+  return errorLines(log).some((line) => line.includes(`Unrecognized option '${option.replace(/^-/, "")}'`));
+}
+
 /** What ffmpeg says when it was asked for a codec that this build lacks, in the words of 5.1 to 9.0. */
-const NO_DECODER = /Decoder \(codec [^)]*\) not found|Decoder not found|Decoding requested, but no decoder found|no decoder (?:could be )?found/i;
+const NO_DECODER =
+  /Decoder \(codec [^)]*\) not found|Decoder not found|Decoding requested, but no decoder found|no decoder (?:could be )?found/i;
 const NO_STREAM = /matches no streams/;
 const UNKNOWN_OPTION = /Unrecognized option|Option not found|Unknown input format|No such filter|Protocol not found/;
 const OUT_OF_MEMORY = /Cannot allocate memory|pthread_create|Resource temporarily unavailable/;
@@ -57,16 +68,22 @@ const SIGNAL_CPU_LIMIT = 24;
  * want of memory was provoked by the medium.
  */
 export function programFailure(outcome: ProgramOutcome): MediaError | null {
-  const { exitCode, signal, log } = outcome;
+  const { exitCode, signal } = outcome;
+  const log = errorLines(outcome.log).join("\n");
   if (signal === SIGNAL_CPU_LIMIT) return new MediaError("decoder_timeout", "ffmpeg used up its processor time");
   if (signal !== null) return new MediaError("decoder_failed", `ffmpeg was ended by signal ${signal}`);
   if (exitCode === 0) return null;
   if (NO_STREAM.test(log)) return new MediaError("no_video_stream", "the container holds no video");
   if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for this clip's codec");
   if (UNKNOWN_OPTION.test(log)) {
-    return new MediaError("ffmpeg_unavailable", `this ffmpeg cannot be used (5.1 or later is needed): ${logExcerpt(log)}`);
+    return new MediaError(
+      "ffmpeg_unavailable",
+      `this ffmpeg cannot be used (5.1 or later is needed): ${logExcerpt(log)}`,
+    );
   }
-  if (exitCode === 127) return new MediaError("ffmpeg_unavailable", "ffmpeg cannot be started");
+  if (exitCode === 127 || outcome.log === "") {
+    return new MediaError("ffmpeg_unavailable", `the ffmpeg program ends at once with exit code ${exitCode}`);
+  }
   if (OUT_OF_MEMORY.test(log)) return new MediaError("decoder_failed", `ffmpeg ran out of memory: ${logExcerpt(log)}`);
   return null;
 }

@@ -4,7 +4,7 @@ import { corruptImage, unsupportedImage } from "../byte_reader.ts";
 
 const MAX_DETAIL_LENGTH = 200;
 /** Prefixes by which the libraries introduce their messages. */
-const PREAMBLE = /^(?:(?:Decode image failed|Format error decoding \w+:|VipsJpeg:|tiff2vips:|gifload_buffer:)\s*)+/;
+const PREAMBLE = /^(?:(?:Decode image failed|Format error decoding \w+:|VipsJpeg:|tiff2vips:)\s*)+/;
 
 /**
  * The first line of the library's message only, without anything it quotes (a quotation may be of the file's content).

@@ -74,6 +74,7 @@ function uint16View(bytes: Uint8Array): Uint16Array {
 /** The crate knows only the brand "avif"; image sequences ("avis") and "mif1" files hold a still picture in the same way. */
 function withAvifBrand(encoded: Uint8Array): Uint8Array {
   const brand = new TextEncoder().encode("avif");
+  if (brand.every((byte, index) => encoded[8 + index] === byte)) return encoded;
   const copy = encoded.slice();
   copy.set(brand, 8);
   return copy;

@@ -1,7 +1,7 @@
 import { ByteReader, corruptImage } from "../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
 
-/** Where the first frame of a GIF lies, and what colour its transparent pixels have underneath. */
+/** The first frame of a GIF: where it lies, its colours, and where its data begin. */
 export interface GifFrame {
   /** Logical screen, pixels: the size of the picture. */
   readonly screenWidth: number;
@@ -11,8 +11,14 @@ export interface GifFrame {
   readonly top: number;
   readonly width: number;
   readonly height: number;
-  /** RGB of the palette entry that stands for transparency; null where the frame has none. */
-  readonly transparentColor: readonly [number, number, number] | null;
+  /** Rows come in four passes: every 8th, then those in between. */
+  readonly isInterlaced: boolean;
+  /** RGB triples; empty where the file has no colour table. */
+  readonly palette: Uint8Array;
+  /** The palette entry that stands for transparency; null where there is none. */
+  readonly transparentIndex: number | null;
+  /** Offset of the byte that says the smallest code size; the data's sub-blocks follow it. */
+  readonly dataOffset: number;
 }
 
 /** A GIF is always RGBA. Its size counts as the larger of the screen and the first frame, since both are allocated. */
@@ -52,7 +58,6 @@ export function readGifFrame(bytes: Uint8Array): GifFrame {
   const localLength = colorTableLength(frameFlags);
   const colors = localLength > 0 ? at + 10 : globalColors;
   const colorsLength = localLength > 0 ? localLength : colorTableLength(screenFlags);
-  const color = transparentIndex !== null && 3 * transparentIndex < colorsLength ? colors + 3 * transparentIndex : null;
   return {
     screenWidth: reader.uint16(6),
     screenHeight: reader.uint16(8),
@@ -60,6 +65,9 @@ export function readGifFrame(bytes: Uint8Array): GifFrame {
     top: reader.uint16(at + 3),
     width: reader.uint16(at + 5),
     height: reader.uint16(at + 7),
-    transparentColor: color === null ? null : [reader.uint8(color), reader.uint8(color + 1), reader.uint8(color + 2)],
+    isInterlaced: (frameFlags & 0x40) !== 0,
+    palette: bytes.subarray(colors, colors + colorsLength),
+    transparentIndex,
+    dataOffset: at + 10 + localLength,
   };
 }

@@ -4,6 +4,8 @@
  * the media header's, the sample table's and the edit list's; the frame rate is exact when all samples last equally long.
  */
 import { MediaError } from "../../errors.ts";
+import { type Box, BoxReader } from "./iso_boxes.ts";
+import { readFragments } from "./iso_fragments.ts";
 import { type Rational, reduced, rescaled } from "./rational.ts";
 
 /** A video track as its boxes describe it. */
@@ -19,13 +21,6 @@ export interface IsoVideoTrack {
   readonly frameRate: Rational | null;
   /** Samples in the movie header's table; fragments are not counted, as libavformat does not. */
   readonly sampleCount: number;
-}
-
-interface Box {
-  readonly type: string;
-  /** First byte of the content, and the byte behind the last. */
-  readonly start: number;
-  readonly end: number;
 }
 
 interface TimeRun {
@@ -65,7 +60,7 @@ export function readIsoVideoTrack(bytes: Uint8Array): IsoVideoTrack | null {
   const file = new BoxReader(bytes);
   const topLevel = file.boxes(0, bytes.byteLength);
   const movie = topLevel.find((box) => box.type === "moov");
-  if (!movie || movie.end > bytes.byteLength) throw new MediaError("media_corrupt", `the file is cut short: ${HEADER_MISSING}`);
+  if (!movie || movie.isCut) throw new MediaError("media_corrupt", `the file is cut short: ${HEADER_MISSING}`);
   const children = file.boxes(movie.start, movie.end);
   if (children.some((box) => box.type === "cmov")) return null;
 
@@ -214,182 +209,4 @@ function measureSamples(
     sample += inChunk;
   }
   return total;
-}
-
-interface Fragments {
-  /** Where the track ends, in ticks. */
-  readonly trackEnd: number;
-  readonly samplesEnd: number;
-}
-
-/** The track's movie fragments taken together; null when there are none. */
-function readFragments(
-  file: BoxReader,
-  topLevel: readonly Box[],
-  movieChildren: readonly Box[],
-  trackId: number,
-): Fragments | null {
-  const extendsBox = movieChildren.find((box) => box.type === "mvex");
-  if (!extendsBox) return null;
-  const defaults = file
-    .boxes(extendsBox.start, extendsBox.end)
-    .find((box) => box.type === "trex" && file.uint32(box, 4) === trackId);
-  const fallback = {
-    duration: defaults ? file.uint32(defaults, 12) : 0,
-    size: defaults ? file.uint32(defaults, 16) : 0,
-  };
-  let fragments: Fragments = { trackEnd: 0, samplesEnd: 0 };
-  for (const fragment of topLevel.filter((box) => box.type === "moof")) {
-    for (const part of file.boxes(fragment.start, fragment.end).filter((box) => box.type === "traf")) {
-      fragments = readTrackFragment(file, fragment, part, trackId, fallback, fragments);
-    }
-  }
-  return fragments;
-}
-
-function readTrackFragment(
-  file: BoxReader,
-  fragment: Box,
-  part: Box,
-  trackId: number,
-  fallback: { readonly duration: number; readonly size: number },
-  before: Fragments,
-): Fragments {
-  const header = file.find(part, ["tfhd"]);
-  if (!header || file.uint32(header, 4) !== trackId) return before;
-  const flags = file.flags(header);
-  let at = 8;
-  const optional = (flag: number, byteLength: number): number | null => {
-    if ((flags & flag) === 0) return null;
-    at += byteLength;
-    return at - byteLength;
-  };
-  const base = optional(0x1, 8);
-  optional(0x2, 4);
-  const durationAt = optional(0x8, 4);
-  const sizeAt = optional(0x10, 4);
-  const duration = durationAt === null ? fallback.duration : file.uint32(header, durationAt);
-  const size = sizeAt === null ? fallback.size : file.uint32(header, sizeAt);
-
-  const time = file.find(part, ["tfdt"]);
-  let end = time ? file.unsigned(time, 4, file.uint8(time, 0) === 1) : before.trackEnd;
-  let offset = base === null ? fragment.start - 8 : file.unsigned(header, base, true);
-  const origin = offset;
-  let samplesEnd = before.samplesEnd;
-  for (const run of file.boxes(part.start, part.end).filter((box) => box.type === "trun")) {
-    const measured = measureRun(file, run, { duration, size });
-    if (measured.offset !== null) offset = origin + measured.offset;
-    offset += measured.bytes;
-    end += measured.duration;
-    samplesEnd = Math.max(samplesEnd, offset);
-  }
-  return { trackEnd: Math.max(before.trackEnd, end), samplesEnd };
-}
-
-/** Bytes and ticks of one run of samples; `offset` is where it begins, when it says so. */
-function measureRun(
-  file: BoxReader,
-  run: Box,
-  fallback: { readonly duration: number; readonly size: number },
-): { offset: number | null; bytes: number; duration: number } {
-  const flags = file.flags(run);
-  const offset = flags & 0x1 ? file.uint32(run, 8) | 0 : null;
-  const first = 8 + (flags & 0x1 ? 4 : 0) + (flags & 0x4 ? 4 : 0);
-  const hasDuration = (flags & 0x100) !== 0;
-  const hasSize = (flags & 0x200) !== 0;
-  const fields = [0x100, 0x200, 0x400, 0x800].filter((flag) => flags & flag).length;
-  if (fields === 0) {
-    const count = file.uint32(run, 4);
-    return { offset, bytes: count * fallback.size, duration: count * fallback.duration };
-  }
-  const count = Math.min(file.uint32(run, 4), Math.max(0, Math.floor((run.end - run.start - first) / (fields * 4))));
-  let [bytes, duration] = [0, 0];
-  for (let sample = 0; sample < count; sample += 1) {
-    const at = first + sample * fields * 4;
-    duration += hasDuration ? file.uint32(run, at) : fallback.duration;
-    bytes += hasSize ? file.uint32(run, at + (hasDuration ? 4 : 0)) : fallback.size;
-  }
-  return { offset, bytes, duration };
-}
-
-/** Numbers out of boxes. Reading past the end of the file gives zeros: what is cut off is found by the sample table. */
-class BoxReader {
-  readonly #view: DataView;
-
-  constructor(bytes: Uint8Array) {
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  }
-
-  /** Boxes that begin from `start` up to `end`. An impossible size ends the list; a box may say that it ends later. */
-  boxes(start: number, end: number): Box[] {
-    const found: Box[] = [];
-    const limit = Math.min(end, this.#view.byteLength);
-    for (let at = start; at + 8 <= limit; ) {
-      const size = this.#uint32(at);
-      const headerBytes = size === 1 ? 16 : 8;
-      const whole = size === 1 ? this.#uint32(at + 8) * 2 ** 32 + this.#uint32(at + 12) : size || limit - at;
-      if (whole < headerBytes) break;
-      found.push({ type: this.#latin1(at + 4, 4), start: at + headerBytes, end: at + whole });
-      at += whole;
-    }
-    return found;
-  }
-
-  /** The first box down a path of types. */
-  find(parent: Box, path: readonly string[]): Box | undefined {
-    let box: Box | undefined = parent;
-    for (const type of path) {
-      if (!box) return undefined;
-      box = this.boxes(box.start, box.end).find((child) => child.type === type);
-    }
-    return box;
-  }
-
-  uint8(box: Box, at: number): number {
-    const position = box.start + at;
-    return position < this.#view.byteLength ? this.#view.getUint8(position) : 0;
-  }
-
-  uint16(box: Box, at: number): number {
-    return this.uint8(box, at) * 256 + this.uint8(box, at + 1);
-  }
-
-  uint32(box: Box, at: number): number {
-    return this.#uint32(box.start + at);
-  }
-
-  /** A number of 32 or, when `isLong`, 64 bits; inexact from 2^53. */
-  unsigned(box: Box, at: number, isLong: boolean): number {
-    return isLong ? this.uint32(box, at) * 2 ** 32 + this.uint32(box, at + 4) : this.uint32(box, at);
-  }
-
-  /** The 24 flag bits behind a full box's version. */
-  flags(box: Box): number {
-    return this.uint32(box, 0) & 0xffffff;
-  }
-
-  uint32List(box: Box, at: number, count: number): number[] {
-    return Array.from({ length: count }, (_, index) => this.uint32(box, at + index * 4));
-  }
-
-  /** A count stored at `at` with entries behind it, no more than fit into the box and the file. */
-  entryCount(box: Box, at: number, entryBytes: number): number {
-    const room = Math.min(box.end, this.#view.byteLength) - box.start - at - 4;
-    return Math.min(this.uint32(box, at), Math.max(0, Math.floor(room / entryBytes)));
-  }
-
-  text(box: Box, at: number, length: number): string {
-    return this.#latin1(box.start + at, length);
-  }
-
-  #uint32(position: number): number {
-    return position + 4 <= this.#view.byteLength ? this.#view.getUint32(position) : 0;
-  }
-
-  #latin1(position: number, length: number): string {
-    const end = Math.min(position + length, this.#view.byteLength);
-    let text = "";
-    for (let at = position; at < end; at += 1) text += String.fromCharCode(this.#view.getUint8(at));
-    return text;
-  }
 }

@@ -1,0 +1,126 @@
+/**
+ * What libavformat says of a clip's default video stream, without ffprobe: read from the boxes of an MP4, from the packets
+ * of a Matroska file, or, for everything else, asked of the ffmpeg program itself.
+ */
+import { MediaError } from "../../errors.ts";
+import type { Demuxer } from "../sniff.ts";
+import { aviFrameCount, isAviCut } from "./avi.ts";
+import { type IsoVideoTrack, readIsoVideoTrack } from "./iso_track.ts";
+import { lastPacketEnd, packetRate, readMatroskaTrack } from "./matroska.ts";
+import type { Packet, Probe } from "./probe.ts";
+import type { Rational } from "./rational.ts";
+import type { StreamTiming } from "./sampling.ts";
+
+/** A video stream as its container describes it. */
+export interface ContainerFacts extends StreamTiming {
+  /** Name of ffmpeg's demuxer. */
+  readonly demuxer: Demuxer;
+  /** Index among all streams of the file, or null: the first video stream that is not an attached picture. */
+  readonly streamIndex: number | null;
+  /** Pixels, before any rotation. */
+  readonly width: number;
+  readonly height: number;
+}
+
+/** Containers that may hold video. The others of the sniffer's list are audio. */
+const VIDEO_DEMUXERS: ReadonlySet<Demuxer> = new Set<Demuxer>([
+  "mov",
+  "matroska",
+  "mpegts",
+  "avi",
+  "ivf",
+  "ogg",
+  "flv",
+  "asf",
+]);
+
+/** Containers whose streams have no duration of their own for libavformat: frames are counted by packets. */
+const WITHOUT_DURATION: ReadonlySet<Demuxer> = new Set<Demuxer>(["matroska", "flv"]);
+
+/**
+ * Facts of the default video stream.
+ * @param probe asks ffmpeg; called at most once, and not at all for most MP4 and Matroska files
+ * @throws MediaError no_video_stream, media_corrupt, media_unsupported, and what the probe throws
+ */
+export async function readContainerFacts(
+  bytes: Uint8Array,
+  demuxer: Demuxer,
+  probe: () => Promise<Probe>,
+): Promise<ContainerFacts> {
+  if (!VIDEO_DEMUXERS.has(demuxer)) throw new MediaError("no_video_stream", "the container holds no video");
+  if (demuxer === "avi" && isAviCut(bytes)) {
+    throw new MediaError("media_corrupt", "the file is shorter than its header says");
+  }
+  const facts = (await factsOfFile(bytes, demuxer, probe)) ?? factsOfProbe(bytes, demuxer, await probe());
+  if (!(facts.width > 0 && facts.height > 0)) throw new MediaError("media_corrupt", "the video has no picture size");
+  return facts;
+}
+
+/** Facts that need no more of ffmpeg than a frame rate; null where the file is not read here. */
+async function factsOfFile(
+  bytes: Uint8Array,
+  demuxer: Demuxer,
+  probe: () => Promise<Probe>,
+): Promise<ContainerFacts | null> {
+  if (demuxer === "mov") {
+    const track = readIsoVideoTrack(bytes);
+    return track && factsOfIsoTrack(track, probe);
+  }
+  if (demuxer === "matroska") {
+    const track = await readMatroskaTrack(bytes);
+    return track && { ...track, demuxer, streamIndex: null, frameCount: track.packetCount };
+  }
+  return null;
+}
+
+async function factsOfIsoTrack(track: IsoVideoTrack, probe: () => Promise<Probe>): Promise<ContainerFacts> {
+  const isComplete = track.frameRate !== null && track.width > 0 && track.height > 0;
+  const probed = isComplete ? null : await probe();
+  return {
+    demuxer: "mov",
+    streamIndex: track.index,
+    width: track.width || (probed?.width ?? 0),
+    height: track.height || (probed?.height ?? 0),
+    timeBase: { num: 1, den: track.timescale },
+    durationTicks: track.durationTicks,
+    frameRate: track.frameRate ?? knownRate(probed),
+    frameCount: track.sampleCount,
+  };
+}
+
+function factsOfProbe(bytes: Uint8Array, demuxer: Demuxer, probe: Probe): ContainerFacts {
+  const frameRate = knownRate(probe);
+  const common = {
+    demuxer,
+    streamIndex: null,
+    width: probe.width,
+    height: probe.height,
+    timeBase: probe.timeBase,
+    frameRate,
+  };
+  if (demuxer === "avi") {
+    const frameCount = aviFrameCount(bytes) || probe.packets.length;
+    return { ...common, durationTicks: frameCount, frameCount };
+  }
+  if (WITHOUT_DURATION.has(demuxer)) {
+    const durationTicks = lastPacketEnd(probe.packets, probe.timeBase);
+    return { ...common, durationTicks, frameCount: probe.packets.length };
+  }
+  return { ...common, durationTicks: packetSpan(probe.packets, frameRate, probe.timeBase), frameCount: 0 };
+}
+
+/** libavformat's guess of the rate, or the packets' average where it has none. */
+function knownRate(probe: Probe | null): Rational {
+  if (probe && probe.frameRate.num > 0 && probe.frameRate.den > 0) return probe.frameRate;
+  return (probe && packetRate(probe.packets, probe.timeBase)) ?? { num: 0, den: 1 };
+}
+
+/**
+ * From the first packet's timestamp to the end of the latest one: how libavformat finds the duration of a stream that does
+ * not state it. A packet without a duration lasts one frame, in whole ticks.
+ */
+function packetSpan(packets: readonly Packet[], rate: Rational, timeBase: Rational): number {
+  const oneFrame = rate.num > 0 ? Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num)) : 0;
+  const end = packets.reduce((latest, { pts, duration }) => Math.max(latest, pts + (duration || oneFrame)), 0);
+  return Math.max(0, end - (packets[0]?.pts ?? 0));
+}

@@ -1,0 +1,66 @@
+/** Asking ffmpeg about a container: the packets of the default video stream, and what its first frame looks like. */
+import { MediaError } from "../../errors.ts";
+import type { Demuxer } from "../sniff.ts";
+import { probeArguments } from "./command.ts";
+import { type GraphInput, graphInputs, logExcerpt, programFailure } from "./ffmpeg_log.ts";
+import { type PrivateFile, type ProcessRunner, runProgram, writtenText } from "./process.ts";
+import { type Rational, sameRational } from "./rational.ts";
+
+/** A packet as its container times it, in the stream's time base. */
+export interface Packet {
+  /** Presentation timestamp, or the decoding timestamp where there is no other. */
+  readonly pts: number;
+  /** 0 when not known. */
+  readonly duration: number;
+}
+
+export interface Probe extends GraphInput {
+  /** In the order of the file. */
+  readonly packets: readonly Packet[];
+}
+
+/** Bytes of a line about a packet are at most this many times the bytes that a packet takes in any container. */
+const LINE_RATIO = 6;
+const PROBE_MEMORY_BYTES = 4 * 1024 ** 3;
+
+/**
+ * Runs ffmpeg once over the file without decoding more than a frame.
+ * @param input the file, sealed
+ * @throws MediaError no_video_stream, media_unsupported, media_corrupt, ffmpeg_unavailable, decoder_failed, system_failed
+ */
+export async function probeContainer(
+  runner: ProcessRunner,
+  program: string,
+  input: PrivateFile,
+  demuxer: Demuxer,
+): Promise<Probe> {
+  using list = runner.createFile("packets", 1024 * 1024 + LINE_RATIO * input.bytes.byteLength);
+  const outcome = await runProgram(runner, {
+    program,
+    args: probeArguments(demuxer),
+    files: [input, list],
+    memoryLimitBytes: PROBE_MEMORY_BYTES,
+  });
+  const [first] = graphInputs(outcome.log);
+  const packets = parsePackets(writtenText(list));
+  if (!first || !packets) {
+    const failure = programFailure(outcome);
+    throw failure ?? new MediaError("media_corrupt", `the clip cannot be read: ${logExcerpt(outcome.log)}`);
+  }
+  if (!sameRational(first.timeBase, packets.timeBase)) {
+    throw new MediaError("decoder_failed", "ffmpeg states two time bases for one stream");
+  }
+  return { ...first, packets: packets.packets };
+}
+
+/** The lines of ffmpeg's `framecrc` format: stream, decoding and presentation timestamp, duration, size, checksum. */
+function parsePackets(text: string): { timeBase: Rational; packets: Packet[] } | null {
+  const timeBase = /^#tb \d+: (\d+)\/(\d+)$/m.exec(text);
+  if (!timeBase) return null;
+  const packets = Array.from(text.matchAll(/^\d+, *(-?\d+), *(-?\d+), *(\d+),/gm), ([, dts, pts, duration]) => ({
+    // What has no timestamp has the smallest number of 64 bits.
+    pts: Number(pts) > Number.MIN_SAFE_INTEGER ? Number(pts) : Number(dts),
+    duration: Number(duration),
+  }));
+  return { timeBase: { num: Number(timeBase[1]), den: Number(timeBase[2]) }, packets };
+}

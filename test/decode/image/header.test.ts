@@ -1,0 +1,90 @@
+import { describe, expect, test } from "bun:test";
+import { isDecodable, readImageHeader } from "../../../src/decode/image/header.ts";
+import { readGifFrame } from "../../../src/decode/image/headers/gif.ts";
+import { sniffMedia } from "../../../src/decode/sniff.ts";
+import { MediaError } from "../../../src/errors.ts";
+import { decode, imageVectors, media, soundImages } from "../../support/images.ts";
+
+function header(bytes: Uint8Array) {
+  const sniffed = sniffMedia(bytes);
+  if (sniffed.kind !== "image" || !isDecodable(sniffed.format)) throw new Error("not an image that is decoded");
+  return readImageHeader(bytes, sniffed.format);
+}
+
+describe("the header says what the decoder makes", () => {
+  test("of every sound file of the reference", async () => {
+    const names = await soundImages();
+    const shapes = new Map((await imageVectors()).map(([name, vector]) => [name, vector.reference.shape]));
+    expect(names.length).toBeGreaterThan(50);
+    for (const name of names) {
+      const { width, height, channels } = header(await media(name));
+      expect([name, height, width, channels]).toEqual([name, ...(shapes.get(name) ?? [])]);
+    }
+  });
+
+  test.each(["rgb.avif", "rgba.avif", "sequence.avif", "rotated.avif", "palette.tiff", "big.tiff"])(
+    "%s",
+    async (name) => {
+      const bytes = await media(name);
+      const { width, height, channels } = header(bytes);
+      expect([height, width, channels]).toEqual([...(await decode(bytes)).tensor.shape]);
+    },
+  );
+
+  test("16-bit samples count two bytes", async () => {
+    expect(header(await media("rgb16.png")).bytesPerSample).toBe(2);
+    expect(header(await media("rgb.png")).bytesPerSample).toBe(1);
+  });
+});
+
+describe("impossible headers", () => {
+  test("every beginning of a file gives a header or a coded error", async () => {
+    const names = ["rgb_trns.png", "odd.jpg", "static.gif", "lossy_alpha.webp", "rgb.tiff", "big.tiff", "rgb.avif"];
+    for (const name of [...names, "icon.ico", "rgb.bmp", "rgb.ppm", "rgb.qoi"]) {
+      const bytes = await media(name);
+      for (let length = 12; length < Math.min(bytes.length, 700); length++) {
+        const cut = bytes.subarray(0, length);
+        if (sniffMedia(cut).kind !== "image") continue;
+        try {
+          expect(header(cut).width).toBeGreaterThan(0);
+        } catch (error) {
+          expect(error).toBeInstanceOf(MediaError);
+          expect(error).toMatchObject({ code: "media_corrupt" });
+        }
+      }
+    }
+  });
+
+  test("a JPEG with a frame of no height, of 12 bits, or of two components", async () => {
+    const bytes = await media("jpg420.jpg");
+    const frame = Buffer.from(bytes).indexOf(Buffer.from([0xff, 0xc0]));
+    const changed = (at: number, ...values: number[]) => {
+      const copy = bytes.slice();
+      copy.set(values, frame + at);
+      return copy;
+    };
+    expect(() => header(changed(5, 0, 0))).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+    expect(() => header(changed(4, 12))).toThrow(expect.objectContaining({ code: "media_unsupported" }));
+    expect(() => header(changed(9, 2))).toThrow(expect.objectContaining({ code: "media_unsupported" }));
+  });
+
+  test("an AVIF box that is shorter than its own head", () => {
+    const bytes = Uint8Array.from(Buffer.from("\0\0\0\x10ftypavif\0\0\0\0\0\0\0\x04meta", "latin1"));
+    expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+  });
+
+  test("the pictures inside an ICO are judged by their own headers, not by the directory", async () => {
+    const bytes = await media("icon.ico");
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    const png = view.getUint32(6 + 12, true);
+    view.setUint32(png + 16, 30000);
+    expect(header(bytes)).toMatchObject({ width: 30000 });
+  });
+});
+
+test("the first frame of a GIF is found with its own place and colours", async () => {
+  expect(readGifFrame(await media("frame_inside.gif"))).toMatchObject({
+    ...{ screenWidth: 4, screenHeight: 3, left: 1, top: 1, width: 2, height: 2 },
+    ...{ transparentIndex: 2, isInterlaced: false },
+  });
+});

@@ -1,0 +1,188 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { MediaDecoder, type MediaDecoderOptions } from "../../src/index.ts";
+import { mediaBytes, mediaPath, noisePng } from "../support/media.ts";
+import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
+
+const MEBIBYTE = 1024 * 1024;
+const decoders: MediaDecoder[] = [];
+
+async function open(options: MediaDecoderOptions = {}): Promise<MediaDecoder> {
+  const decoder = await MediaDecoder.open({ decoders: { children: 1 }, ...options });
+  decoders.push(decoder);
+  return decoder;
+}
+
+/** A medium that takes a while: every frame of a minute. */
+const LONG = { path: mediaPath("minute.mp4") };
+const SMALL = { path: mediaPath("rgb.png") };
+
+/** The one child, once it has an ffmpeg of its own: then it is in the middle of decoding. */
+async function busyChild(decoder: MediaDecoder): Promise<{ child: number; ffmpeg: number }> {
+  const [child = 0] = decoder.childPids;
+  await eventually("the child starts ffmpeg", () => descendantsOf(child).length > 0);
+  return { child, ffmpeg: descendantsOf(child)[0] ?? 0 };
+}
+
+async function expectStillWorks(decoder: MediaDecoder): Promise<void> {
+  using decoded = await decoder.decode(SMALL);
+  expect(decoded.media.info.shape).toEqual([43, 61, 3]);
+}
+
+afterEach(async () => {
+  const pids = decoders.flatMap((decoder) => decoder.childPids);
+  for (const decoder of decoders.splice(0)) await decoder.dispose();
+  expect(pids.filter(isAlive)).toEqual([]);
+});
+
+describe("a decoder child that is killed while it decodes", () => {
+  test("costs that job alone: a coded error, its memory back, its ffmpeg gone, and the next job works", async () => {
+    const decoder = await open();
+    const job = decoder.decode(LONG);
+    const { child, ffmpeg } = await busyChild(decoder);
+    process.kill(child, "SIGKILL");
+    await expect(job).rejects.toMatchObject({ code: "decoder_crashed", status: 500, retryable: true });
+    expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
+    await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
+    await expectStillWorks(decoder);
+    expect(decoder.childPids).not.toContain(child);
+  });
+
+  test("does not disturb what it decoded before", async () => {
+    const decoder = await open();
+    using before = await decoder.decode(SMALL);
+    const copy = before.bytes.slice();
+    process.kill(decoder.childPids[0] ?? 0, "SIGKILL");
+    for (let i = 0; i < 5; i++) await expectStillWorks(decoder);
+    expect(Buffer.compare(before.bytes, copy)).toBe(0);
+  });
+
+  test("while it is idle is replaced without anybody noticing", async () => {
+    const decoder = await open();
+    for (let i = 0; i < 3; i++) {
+      const [child = 0] = decoder.childPids;
+      process.kill(child, "SIGKILL");
+      await expectStillWorks(decoder); // given to the dead child, as likely as not
+      expect(decoder.childPids).not.toContain(child);
+    }
+  });
+});
+
+describe("giving up", () => {
+  test("ends a running job's decoder and what it started", async () => {
+    const decoder = await open();
+    const controller = new AbortController();
+    const job = decoder.decode(LONG, { signal: controller.signal });
+    const { child, ffmpeg } = await busyChild(decoder);
+    controller.abort();
+    await expect(job).rejects.toMatchObject({ code: "aborted" });
+    expect(isAlive(child)).toBe(false);
+    await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
+    expect(decoder.pool.occupancy.rooms).toBe(0);
+    await expectStillWorks(decoder);
+  });
+
+  test("takes a waiting job out of the line at once", async () => {
+    const decoder = await open();
+    const running = decoder.decode(LONG);
+    const controller = new AbortController();
+    const waiting = decoder.decode(SMALL, { signal: controller.signal });
+    await eventually("it waits", () => decoder.queueLength === 1);
+    controller.abort();
+    await expect(waiting).rejects.toMatchObject({ code: "aborted" });
+    expect(decoder.queueLength).toBe(0);
+    (await running).dispose();
+  });
+
+  test("before it has begun starts nothing", async () => {
+    const decoder = await open();
+    await expect(decoder.decode(SMALL, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
+    expect(decoder.queueLength).toBe(0);
+  });
+});
+
+test("a job over the time limit is ended, and the next one works", async () => {
+  const decoder = await open({ decoders: { children: 1, jobTimeoutMs: 200 } });
+  const hour = Buffer.alloc(64 * MEBIBYTE); // decoding such a number of frames takes longer than the limit
+  hour.set(await mediaBytes("minute.mp4"));
+  await expect(decoder.decode(hour, {})).rejects.toMatchObject({ code: "decoder_timeout", retryable: true });
+  await expectStillWorks(decoder);
+});
+
+test("more waiting media than the queue takes are refused, and those in line are not lost", async () => {
+  const decoder = await open({ decoders: { children: 1, queueLimit: 2 } });
+  const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => decoder.decode(SMALL)));
+  const decoded = outcomes.filter((outcome) => outcome.status === "fulfilled");
+  const refused = outcomes.filter((outcome) => outcome.status === "rejected");
+  expect(decoded.length).toBe(3);
+  for (const { reason } of refused) expect(reason).toMatchObject({ code: "overloaded", status: 503 });
+  for (const { value } of decoded) value.dispose();
+});
+
+test("a job that runs and one that waits fail when the decoder is disposed, and nothing is left running", async () => {
+  const decoder = await open();
+  const jobs = [decoder.decode(LONG), decoder.decode(SMALL)];
+  const { child, ffmpeg } = await busyChild(decoder);
+  const settled = Promise.allSettled(jobs);
+  await decoder.dispose();
+  for (const outcome of await settled) expect(outcome).toMatchObject({ status: "rejected", reason: { code: "closed" } });
+  expect(isAlive(child)).toBe(false);
+  await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
+  await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "closed" });
+});
+
+describe("memory", () => {
+  test("a tensor larger than a slab spans neighbouring ones, whole and right", async () => {
+    const png = await noisePng(1000, 700);
+    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 8 * MEBIBYTE } });
+    const roomy = await open();
+    using spanning = await decoder.decode(png);
+    using single = await roomy.decode(png);
+    expect(spanning.bytes.byteLength).toBeGreaterThan(2 * MEBIBYTE);
+    expect(Buffer.compare(spanning.bytes, single.bytes)).toBe(0);
+  });
+
+  test("encoded media larger than a child's inbox come through", async () => {
+    const png = await noisePng(1500, 1200);
+    expect(png.byteLength).toBeGreaterThan(5 * MEBIBYTE);
+    const decoder = await open();
+    for (let i = 0; i < 2; i++) {
+      using decoded = await decoder.decode(png);
+      expect(decoded.media.info.shape).toEqual([1200, 1500, 3]);
+    }
+    await expectStillWorks(decoder);
+  });
+
+  test("that is full says so, and takes media again when some is given back", async () => {
+    const png = await noisePng(600, 500);
+    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 2 * MEBIBYTE } });
+    const held = [await decoder.decode(png), await decoder.decode(png)];
+    await expect(decoder.decode(png)).rejects.toMatchObject({ code: "no_room", status: 503, retryable: true });
+    held.pop()?.dispose();
+    held.push(await decoder.decode(png));
+    for (const decoded of held) decoded.dispose();
+  });
+
+  test("that can never hold the tensor says that", async () => {
+    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: MEBIBYTE } });
+    await expect(decoder.decode(await noisePng(1000, 700))).rejects.toMatchObject({ code: "medium_exceeds_pool", retryable: false });
+  });
+
+  test("one child's full slabs do not keep another child from decoding", async () => {
+    const png = await noisePng(600, 500);
+    const decoder = await open({ decoders: { children: 2 }, pool: { slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE } });
+    const held = await Promise.all(Array.from({ length: 4 }, () => decoder.decode(png)));
+    expect(new Set(held.map((decoded) => decoded.media.contentHash)).size).toBe(1);
+    for (const decoded of held) decoded.dispose();
+  });
+});
+
+test("a child gets none of the environment but what decoding needs", async () => {
+  process.env.NIXL_MEDIA_TEST_SECRET = "do-not-pass-on";
+  try {
+    const decoder = await open();
+    const environment = await Bun.file(`/proc/${decoder.childPids[0]}/environ`).text();
+    expect(environment).not.toContain("do-not-pass-on");
+  } finally {
+    delete process.env.NIXL_MEDIA_TEST_SECRET;
+  }
+});

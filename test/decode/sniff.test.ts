@@ -1,0 +1,143 @@
+import { describe, expect, test } from "bun:test";
+import { sniffMedia } from "../../src/decode/sniff.ts";
+import { media } from "../support/images.ts";
+
+const latin1 = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
+const ftyp = (major: string, ...compatible: string[]) =>
+  latin1(`\0\0\0${String.fromCharCode(16 + 4 * compatible.length)}ftyp${major}\0\0\0\0${compatible.join("")}`);
+const name = (bytes: Uint8Array) => {
+  const sniffed = sniffMedia(bytes);
+  return sniffed.kind === "image" ? sniffed.format : sniffed.kind === "container" ? sniffed.demuxer : sniffed.name;
+};
+
+describe("images", () => {
+  test.each([
+    ["rgb.png", "Png"],
+    ["jpg420.jpg", "Jpeg"],
+    ["jpg_cmyk.jpg", "Jpeg"],
+    ["static.gif", "Gif"],
+    ["lossy.webp", "WebP"],
+    ["lossless.webp", "WebP"],
+    ["gray.pgm", "Pnm"],
+    ["rgb.ppm", "Pnm"],
+    ["rgb.tiff", "Tiff"],
+    ["big.tiff", "Tiff"],
+    ["rgb.bmp", "Bmp"],
+    ["icon.ico", "Ico"],
+    ["rgb.avif", "Avif"],
+    ["sequence.avif", "Avif"],
+    ["rgb.qoi", "Qoi"],
+  ] as const)("%s is %s", async (file, format) => {
+    expect(sniffMedia(await media(file))).toEqual({ kind: "image", format });
+  });
+
+  test.each([
+    ["DDS |\0\0\0", "Dds"],
+    ["#?RADIANCE\n", "Hdr"],
+    ["\x76\x2f\x31\x01\x02\0\0\0", "OpenExr"],
+    ["farbfeld\0\0\0\x01", "Farbfeld"],
+    ["MM\0*\0\0\0\x08", "Tiff"],
+    ["P7\nWIDTH 1\n", "Pnm"],
+    ["P4\n# a comment\n1 1\n", "Pnm"],
+  ] as const)("a signature decides: %j", (text, format) => {
+    expect(sniffMedia(latin1(text))).toEqual({ kind: "image", format });
+  });
+
+  test("the name does not matter: a GIF called .jpg is a GIF", async () => {
+    expect(name(await media("gif_named.jpg"))).toBe("Gif");
+  });
+
+  test("TGA has no signature and is not recognised", async () => {
+    expect(sniffMedia(await media("rgb.tga"))).toEqual({ kind: "refused", name: "unknown data" });
+  });
+});
+
+describe("containers", () => {
+  test.each([
+    ["h264.mp4", "mov"],
+    ["av_faststart.mov", "mov"],
+    ["no_duration.webm", "matroska"],
+    ["h264.ts", "mpegts"],
+    ["resolution_change.ivf", "ivf"],
+    ["tone.ogg", "ogg"],
+    ["bad_audio.wav", "wav"],
+    ["tone16k.flac", "flac"],
+    ["tone44k_mono.mp3", "mp3"],
+  ] as const)("%s takes the demuxer %s", async (file, demuxer) => {
+    expect(sniffMedia(await media(file))).toMatchObject({ kind: "container", demuxer });
+  });
+
+  test.each([
+    ["RIFF\x10\0\0\0AVI LIST", "avi"],
+    ["RF64\xff\xff\xff\xffWAVEds64", "wav"],
+    ["FLV\x01\x05", "flv"],
+    ["\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9", "asf"],
+    ["\xff\xfb\x90\x64\0", "mp3"],
+    ["ID3\x04\0\0\0\0\0\x02..fLaC", "flac"],
+  ] as const)("%j takes the demuxer %s", (text, demuxer) => {
+    expect(sniffMedia(latin1(text))).toMatchObject({ kind: "container", demuxer });
+  });
+
+  test.each(["moov", "mdat", "free", "wide", "skip"])("a file that begins with the box %s is QuickTime", (type) => {
+    expect(name(latin1(`\0\0\0\x08${type}\0\0\0\x08`))).toBe("mov");
+  });
+
+  test("packets of 192 bytes with a time code in front are a transport stream", () => {
+    const packets = new Uint8Array(192 * 3);
+    for (const at of [4, 196, 388]) packets[at] = 0x47;
+    expect(name(packets)).toBe("mpegts");
+  });
+});
+
+describe("brands of ISO base media files", () => {
+  test.each([
+    [ftyp("isom", "iso2", "avc1"), "mov"],
+    [ftyp("qt  "), "mov"],
+    [ftyp("isom", "avif"), "mov"],
+    [ftyp("avif", "mif1"), "Avif"],
+    [ftyp("avis", "msf1"), "Avif"],
+    [ftyp("mif1", "miaf", "avif"), "Avif"],
+    [ftyp("heic", "mif1"), "HEIC"],
+    [ftyp("mif1", "heic"), "HEIC"],
+    [ftyp("msf1", "hevc"), "HEIC"],
+    [ftyp("mif1", "miaf"), "HEIF of another codec"],
+  ])("%#: %s", (bytes, expected) => {
+    expect(name(bytes)).toBe(expected);
+  });
+});
+
+describe("refusals have a name", () => {
+  test.each([
+    ["bad_vector.svg", "SVG"],
+    ["bad_text.jpg", "HTML"],
+    ["bad_playlist.mp4", "playlist"],
+    ["bad_concat.mp4", "concat script"],
+    ["bad_video_text.mp4", "text"],
+    ["bad_empty.png", "nothing"],
+  ])("%s: %s", async (file, expected) => {
+    expect(sniffMedia(await media(file))).toEqual({ kind: "refused", name: expected });
+  });
+
+  test.each([
+    ['\xef\xbb\xbf  <?xml version="1.0"?>\n<!-- made by hand -->\n<svg width="1">', "SVG"],
+    ["<?xml version='1.0'?><MPD>", "DASH manifest"],
+    ["<?xml version='1.0'?><note/>", "XML"],
+    ["\n<!DOCTYPE HTML><title>x</title>", "HTML"],
+    ["%PDF-1.7", "PDF"],
+    ["PK\x03\x04", "ZIP"],
+    ["\x1f\x8b\x08\0", "gzip data"],
+    ["BMW is a car maker", "text"],
+    ["P1 is the first", "text"],
+    ["RIFF\x04\0\0\0ACON", "RIFF file of another form"],
+    ["\0\x01\x02\x03", "unknown data"],
+  ])("%j: %s", (text, expected) => {
+    expect(sniffMedia(latin1(text))).toEqual({ kind: "refused", name: expected });
+  });
+});
+
+test("every beginning of a file, down to nothing, is judged without an error", async () => {
+  for (const file of ["rgb.avif", "h264.ts", "rgb.bmp", "icon.ico", "lossy.webp", "tone44k_mono.mp3"]) {
+    const bytes = await media(file);
+    for (let length = 0; length < 600; length++) expect(sniffMedia(bytes.subarray(0, length)).kind).toBeString();
+  }
+});
