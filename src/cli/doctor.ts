@@ -52,11 +52,7 @@ export async function runDoctor(print: (line: string) => void, options: DoctorOp
     print(JSON.stringify({ ok, parts }));
   } else {
     for (const part of parts) print(lineOf(part));
-    print(
-      ok
-        ? "The main job can run."
-        : `The main job cannot run: ${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} not usable.`,
-    );
+    print(ok ? "The main job can run." : `The main job cannot run; not usable: ${missing.join(", ")}.`);
   }
   return ok ? 0 : 1;
 }
@@ -78,7 +74,9 @@ async function report(
   try {
     return { ...part, ...(await check()) };
   } catch (error) {
-    return { ...part, ok: false, note: reasonOf(error) };
+    // Whatever the part is for: a variable that names nothing is an error wherever it is read.
+    const misnamed = error instanceof MediaError && error.code === "native_missing";
+    return { ...part, required: required || misnamed, ok: false, note: reasonOf(error) };
   }
 }
 

@@ -48,7 +48,7 @@ export async function runSetup({ print, scope = processScope() }: SetupOptions):
   let complete = true;
   try {
     for (const part of PARTS) {
-      if (!(await setUpPart(part, scope, print, abort.signal)) && part.wheel !== null) complete = false;
+      if (!(await setUpPart(part, scope, print, abort.signal))) complete = false;
       if (interruption) return INTERRUPTIONS[interruption];
     }
   } finally {
@@ -58,7 +58,7 @@ export async function runSetup({ print, scope = processScope() }: SetupOptions):
   return complete ? 0 : 1;
 }
 
-/** @returns whether the part is there */
+/** @returns whether nothing stands in the way of the main job: the part is there, or is optional and merely absent */
 async function setUpPart(
   { name, find, wheel }: SetupPart,
   scope: SearchScope,
@@ -72,8 +72,9 @@ async function setUpPart(
       part = find(scope);
     }
     if (part.path === null) {
-      print(wheel === null ? `${name} (optional): ${part.remedy}` : `${name}: ${part.remedy}`);
-      return false;
+      const optional = wheel === null;
+      print(`${name}${optional ? " (optional)" : ""}: ${part.remedy}`);
+      return optional;
     }
     print(`${name}: ${part.path} (${part.source}${part.version === null ? "" : `, version ${part.version}`})`);
     return true;

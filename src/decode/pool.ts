@@ -1,9 +1,10 @@
 /** Decoder children and the line of media that wait for one. */
 import { availableParallelism } from "node:os";
 import { z } from "zod";
-import { MediaError } from "../errors.ts";
+import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import { type Decoded, DecoderChild, JobNotTaken } from "./decoder_child.ts";
+import { fingerprint } from "./fingerprint.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
 
@@ -16,12 +17,17 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .int()
     .min(1)
     .max(256)
-    .default(() => Math.min(availableParallelism(), 4))
+    .optional()
     .describe("Decoder processes; default one per core, at most 4"),
   queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
   jobTimeoutMs: z.int().positive().default(120_000).describe("Time after which a decoder is killed, ms"),
 });
 export type DecoderPoolOptions = z.input<typeof decoderPoolOptionsSchema>;
+
+/** Children beyond so many are for servers that ask for them. */
+const MAXIMUM_DEFAULT_CHILDREN = 4;
+
+const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decoder_timeout"]);
 
 interface WaitingJob<Memory extends RoomMemory> {
   readonly request: DecodeRequest;
@@ -38,6 +44,7 @@ export class DecoderPool<Memory extends RoomMemory> {
   readonly #settings: z.output<typeof decoderPoolOptionsSchema>;
   readonly #rooms: RoomSource<Memory>;
   readonly #ffmpegPath: string | null;
+  readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingJob<Memory>[] = [];
   /** Owner 0 is the parent itself. */
@@ -46,6 +53,7 @@ export class DecoderPool<Memory extends RoomMemory> {
 
   private constructor(rooms: RoomSource<Memory>, ffmpegPath: string | null, options: DecoderPoolOptions) {
     this.#settings = parseOptions(decoderPoolOptionsSchema, options, "decoder options");
+    this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), MAXIMUM_DEFAULT_CHILDREN);
     this.#rooms = rooms;
     this.#ffmpegPath = ffmpegPath;
     rooms.onGrant = (grant) => this.#children.find((child) => child.owner === grant.owner)?.grant(grant);
@@ -119,7 +127,7 @@ export class DecoderPool<Memory extends RoomMemory> {
 
   /** Starts as many children as are missing. */
   #startChildren(): void {
-    while (this.#children.length < this.#settings.children) {
+    while (this.#children.length < this.#childCount) {
       const child = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
         ffmpegPath: this.#ffmpegPath,
         poolBytes: this.#rooms.budgetBytes,
@@ -169,10 +177,16 @@ export class DecoderPool<Memory extends RoomMemory> {
     } catch (error) {
       job.refusedBy.add(child);
       if (this.#mayGoElsewhere(job, error)) this.#waiting.unshift(job);
-      else job.reject(error instanceof JobNotTaken ? error.crash : error);
+      else job.reject(await withFingerprint(error instanceof JobNotTaken ? error.crash : error, job.encoded));
     }
     this.#assign();
   }
+}
+
+/** A crash or a hang is worth looking into: the error then says which medium it was. */
+async function withFingerprint(error: unknown, encoded: Uint8Array): Promise<unknown> {
+  if (!(error instanceof MediaError) || !FINGERPRINTED.has(error.code)) return error;
+  return new MediaError(error.code, `${error.message} [${await fingerprint(encoded)}]`, { cause: error.cause });
 }
 
 function closedError(): MediaError {

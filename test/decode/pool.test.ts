@@ -40,7 +40,12 @@ describe("a decoder child that is killed while it decodes", () => {
     const job = decoder.decode(LONG);
     const { child, ffmpeg } = await busyChild(decoder);
     process.kill(child, "SIGKILL");
-    await expect(job).rejects.toMatchObject({ code: "decoder_crashed", status: 500, retryable: true });
+    await expect(job).rejects.toMatchObject({
+      code: "decoder_crashed",
+      status: 500,
+      retryable: true,
+      message: expect.stringMatching(/\[346078 bytes, xxh64 [0-9a-f]{16}\]$/),
+    });
     expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
     await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
     await expectStillWorks(decoder);

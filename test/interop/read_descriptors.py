@@ -45,10 +45,10 @@ async def read(connector, index, descriptor):
 
 
 async def die_in_flight(reads):
-    """SIGKILL to this process, unless all is read. Runs when each read has been posted and waits for its completion.
+    """SIGKILL to this process, unless all is read already. Runs when every read has been posted.
 
     Only a transfer that goes on by itself is caught in flight (TCP, RDMA): UCX copies through shared memory at once,
-    while the read is posted.
+    while the read is posted. One over TCP may be quick enough to escape too, so ask for many rounds.
     """
     if any(not task.done() for task in reads):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -73,7 +73,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--concurrent", action="store_true", help="start all reads at once")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="read everything N times")
-    parser.add_argument("--die-in-flight", action="store_true", help="SIGKILL itself while the reads are under way")
+    parser.add_argument("--die-in-flight", action="store_true", help="SIGKILL itself in the first round that has reads under way")
     parser.add_argument("--versions", action="store_true", help="print the versions that do the reading, and end")
     options = parser.parse_args()
     out = results_stream()

@@ -68,6 +68,16 @@ describe("impossible headers", () => {
     expect(() => header(changed(9, 2))).toThrow(expect.objectContaining({ code: "media_unsupported" }));
   });
 
+  test("a TIFF that states its width twice", async () => {
+    const bytes = await media("rgb.tiff");
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    const directory = view.getUint32(4, true);
+    // The second entry, the height, becomes another width.
+    expect(view.getUint16(directory + 14, true)).toBe(257);
+    view.setUint16(directory + 14, 256, true);
+    expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+  });
+
   test("an AVIF box that is shorter than its own head", () => {
     const bytes = Uint8Array.from(Buffer.from("\0\0\0\x10ftypavif\0\0\0\0\0\0\0\x04meta", "latin1"));
     expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_corrupt" }));

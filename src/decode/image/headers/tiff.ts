@@ -56,11 +56,13 @@ function readDirectory(reader: ByteReader, isBig: boolean): (tag: number) => num
     const entry = first + index * entrySize;
     const tag = reader.uint16(entry);
     if (!wanted.has(tag)) continue;
+    // Readers differ in which of two they believe, so the one judged might not be the one decoded.
+    if (values.has(tag)) throw corruptImage("Tiff", "a field occurs twice in its directory");
     const size = VALUE_SIZES[reader.uint16(entry + 2)];
     if (size === undefined) throw corruptImage("Tiff", "a field of its directory has an impossible type");
-    const values64 = isBig ? reader.uint64(entry + 4) : reader.uint32(entry + 4);
+    const valueCount = isBig ? reader.uint64(entry + 4) : reader.uint32(entry + 4);
     const field = entry + (isBig ? 12 : 8);
-    const at = values64 * size <= inlineSize ? field : isBig ? reader.uint64(field) : reader.uint32(field);
+    const at = valueCount * size <= inlineSize ? field : isBig ? reader.uint64(field) : reader.uint32(field);
     values.set(tag, readValue(reader, at, size));
   }
   return (tag) => values.get(tag);

@@ -1,0 +1,77 @@
+/** Clips for tests: decoding into ordinary memory with the ffmpeg of this machine, and clips made on the spot. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { locateFfmpeg } from "../../../ffi/locate.ts";
+import { processRunner } from "../../../ffi/process.ts";
+import type { DecodedTensor } from "../../../src/decode/contract.ts";
+import { decodeVideo, parseVideoOptions, type VideoOptions } from "../../../src/decode/video/index.ts";
+import { MediaError } from "../../../src/errors.ts";
+import { roomContext } from "../../support/rooms.ts";
+
+/** Path of the program that the product would use. A machine without one cannot run these tests. */
+export const ffmpegPath: string = (() => {
+  const found = locateFfmpeg();
+  if (found.path === null) throw new Error(found.remedy);
+  return found.path;
+})();
+
+/** Major version of ffmpeg, 0 for a build that does not say. */
+export const ffmpegMajor: number = (() => {
+  const said = Bun.spawnSync([ffmpegPath, "-version"]).stdout.toString();
+  return Number(/^ffmpeg version n?(\d+)\./.exec(said)?.[1] ?? 0);
+})();
+
+/** A clip decoded; `pixels` are the tensor's bytes. */
+export async function decode(
+  encoded: Uint8Array,
+  options: VideoOptions = {},
+  program: string | null = ffmpegPath,
+): Promise<{ tensor: DecodedTensor; pixels: Uint8Array }> {
+  const { context, rooms } = roomContext();
+  const tensor = await decodeVideo(
+    encoded,
+    {
+      settings: parseVideoOptions(options),
+      hashVideo: true,
+      onDebug: (message, cause) => {
+        throw new Error(message, { cause });
+      },
+    },
+    { ...context, ffmpegPath: program, processRunner },
+  );
+  const room = rooms.at(-1);
+  if (!room) throw new Error("decoded without asking for a room");
+  return { tensor, pixels: room.payload.subarray(0, tensor.byteLength) };
+}
+
+/** The coded error that decoding ends with; anything else fails the test. */
+export async function decodeError(...args: Parameters<typeof decode>): Promise<MediaError> {
+  try {
+    await decode(...args);
+  } catch (error) {
+    if (error instanceof MediaError) return error;
+    throw error;
+  }
+  throw new Error("decoded, though an error was expected");
+}
+
+/** A clip that ffmpeg makes: its arguments up to the name of the output, which ends in `.extension`. */
+export async function madeClip(extension: string, args: readonly string[]): Promise<Uint8Array> {
+  const folder = mkdtempSync(join(tmpdir(), "nixl-media-clip-"));
+  try {
+    const output = join(folder, `clip.${extension}`);
+    const { exitCode, stderr } = Bun.spawnSync([ffmpegPath, "-v", "error", "-nostdin", ...args, output]);
+    if (exitCode !== 0) throw new Error(`the clip could not be made: ${stderr}`);
+    return await Bun.file(output).bytes();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Where a text stands in bytes; it must be there. */
+export function indexOfText(bytes: Uint8Array, text: string): number {
+  const index = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(text);
+  if (index < 0) throw new Error(`no "${text}" in the bytes`);
+  return index;
+}
