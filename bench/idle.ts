@@ -30,7 +30,9 @@ console.log(
 
 /** User and system time of a process so far, in clock ticks (proc(5), fields 14 and 15). */
 function cpuTicks(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
   return Number(fields[11]) + Number(fields[12]);
 }
 

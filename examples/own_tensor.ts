@@ -3,7 +3,14 @@
  *
  *   npx bun examples/own_tensor.ts
  */
-import { canonicalContentHash, DecodedMedia, getNixlAgent, intoRdmaDescriptor, MediaReader, SlabPool } from "../src/index.ts";
+import {
+  canonicalContentHash,
+  DecodedMedia,
+  getNixlAgent,
+  intoRdmaDescriptor,
+  MediaReader,
+  SlabPool,
+} from "../src/index.ts";
 
 using agent = getNixlAgent();
 using pool = new SlabPool({ slabBytes: 2 ** 20, budgetBytes: 2 ** 22 });

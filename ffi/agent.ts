@@ -46,9 +46,7 @@ export class NativeAgent implements Disposable {
   static create(options: { name: string; backend: string; progressDelayMicroseconds: number }): NativeAgent {
     openNixl();
     const out = new BigUint64Array(1);
-    check(
-      shim().agent_create(cString(options.name), cString(options.backend), options.progressDelayMicroseconds, out),
-    );
+    check(shim().agent_create(cString(options.name), cString(options.backend), options.progressDelayMicroseconds, out));
     return new NativeAgent(options.name, numberOf(out[0]));
   }
 

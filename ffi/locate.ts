@@ -43,6 +43,8 @@ export interface SearchScope {
   readonly environment: Environment;
   /** Folder of this package. */
   readonly packageRoot: string;
+  /** The folder that holds the system's library folders and the dynamic linker's cache: "" unless in a test. */
+  readonly systemRoot: string;
 }
 
 const PACKAGE_ROOT = dirname(import.meta.dir);
@@ -57,7 +59,7 @@ const LIBRARY_CACHE = "/etc/ld.so.cache";
 
 /** The scope of this process. */
 export function processScope(): SearchScope {
-  return { environment: process.env, packageRoot: PACKAGE_ROOT };
+  return { environment: process.env, packageRoot: PACKAGE_ROOT, systemRoot: "" };
 }
 
 const found = new Map<string, FoundPart>();
@@ -94,7 +96,7 @@ export function findNixl(scope: SearchScope): LocatedPart {
   const { environment } = scope;
   return (
     libraryNamedBy("NIXL_CAPI_PATH", NIXL_FILE, environment) ??
-    systemLibrary([NIXL_FILE], NIXL_PREFIXES, environment) ??
+    systemLibrary([NIXL_FILE], NIXL_PREFIXES, scope) ??
     nixlOfPython(environment) ??
     partOfWheel(NIXL_WHEEL, NIXL_WHEEL.version, scope) ?? {
       path: null,
@@ -124,10 +126,10 @@ export function findFfmpeg(scope: SearchScope): LocatedPart {
  * Searches libturbojpeg: TURBOJPEG_PATH, the system's library folders.
  * @throws MediaError native_missing when TURBOJPEG_PATH names no library
  */
-export function findTurboJpeg({ environment }: SearchScope): LocatedPart {
+export function findTurboJpeg(scope: SearchScope): LocatedPart {
   return (
-    libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", environment) ??
-    systemLibrary(TURBOJPEG_FILES, [], environment) ?? {
+    libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", scope.environment) ??
+    systemLibrary(TURBOJPEG_FILES, [], scope) ?? {
       path: null,
       remedy: "libturbojpeg was not found: install it (Debian: libturbojpeg0) or set TURBOJPEG_PATH to it.",
     }
@@ -198,17 +200,17 @@ function programNamedBy(name: EnvironmentName, environment: Environment): FoundP
 function systemLibrary(
   fileNames: readonly string[],
   prefixes: readonly string[],
-  environment: Environment,
+  { environment, systemRoot }: SearchScope,
 ): FoundPart | null {
   const triplet = process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
   const usual = ["/usr/local", "/usr", "", ...prefixes].flatMap((prefix) =>
-    [`lib/${triplet}`, "lib64", "lib"].map((folder) => `${prefix}/${folder}`),
+    [`lib/${triplet}`, "lib64", "lib"].map((folder) => `${systemRoot}${prefix}/${folder}`),
   );
   const inFolders = (folders: readonly string[]) =>
     fileNames.flatMap((file) => folders.map((folder) => join(folder, file)));
   const candidates = [
     ...inFolders(foldersOf(environment.LD_LIBRARY_PATH)),
-    ...cachedLibraries(fileNames),
+    ...cachedLibraries(fileNames, systemRoot),
     ...inFolders(usual),
   ];
   const path = candidates.find(isSharedLibrary);
@@ -216,10 +218,10 @@ function systemLibrary(
 }
 
 /** Paths that the dynamic linker's cache has for the names: they stand in it as NUL-terminated strings. */
-function cachedLibraries(fileNames: readonly string[]): string[] {
+function cachedLibraries(fileNames: readonly string[], systemRoot: string): string[] {
   let cache: string;
   try {
-    cache = readFileSync(LIBRARY_CACHE, "latin1");
+    cache = readFileSync(`${systemRoot}${LIBRARY_CACHE}`, "latin1");
   } catch {
     return []; // no cache on this system
   }
@@ -246,16 +248,16 @@ function versionOfWheelAround(libraryPath: string): string | null {
   return info?.slice(wheel.length + 1, -".dist-info".length) ?? null;
 }
 
-/** ffmpeg-static without running its code; its download may have been blocked, then the program is not there. */
+/**
+ * ffmpeg-static, in a node_modules folder of the package or of the project around it, without running its code. Its
+ * download may have been blocked: then the package is absent, or there without the program.
+ */
 function ffmpegOfNpm({ packageRoot }: SearchScope): FoundPart | null {
-  let manifest: string;
-  try {
-    manifest = Bun.resolveSync("ffmpeg-static/package.json", packageRoot);
-  } catch {
-    return null; // the optional dependency was not installed
+  for (let folder = packageRoot; ; folder = dirname(folder)) {
+    const path = join(folder, "node_modules/ffmpeg-static/ffmpeg");
+    if (isExecutable(path)) return { path, source: "npm", version: null };
+    if (folder === dirname(folder)) return null;
   }
-  const path = join(dirname(manifest), "ffmpeg");
-  return isExecutable(path) ? { path, source: "npm", version: null } : null;
 }
 
 function programOnPath(name: string, environment: Environment): FoundPart | null {

@@ -51,7 +51,10 @@ export class AddressRange {
 
   #checkInside(offset: number, byteLength: number): void {
     if (!(offset >= 0 && byteLength >= 0 && offset + byteLength <= this.byteLength)) {
-      throw new MediaError("invalid_argument", `${byteLength} bytes at ${offset} are not inside ${this.byteLength} bytes`);
+      throw new MediaError(
+        "invalid_argument",
+        `${byteLength} bytes at ${offset} are not inside ${this.byteLength} bytes`,
+      );
     }
   }
 }

@@ -4,9 +4,10 @@
  * The shim is compiled by Bun's built-in C compiler in a few milliseconds. That needs executable memory; where it is
  * forbidden, `npm run build:shim` builds a shared library ahead and that is opened instead.
  */
+
+import { cc, dlopen, type Pointer, toArrayBuffer } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { cc, dlopen, type Pointer, toArrayBuffer } from "bun:ffi";
 import { MediaError } from "../src/errors.ts";
 import { locateNixl, projectNativeFolder } from "./locate.ts";
 import { SYMBOLS } from "./symbols.ts";
@@ -40,7 +41,8 @@ export function shimOrigin(): string {
 function prebuiltPath(): string | null {
   const named = process.env.NIXL_MEDIA_SHIM_PATH;
   if (named) {
-    if (!existsSync(named)) throw new MediaError("native_missing", `NIXL_MEDIA_SHIM_PATH names ${named}, which is not there`);
+    if (!existsSync(named))
+      throw new MediaError("native_missing", `NIXL_MEDIA_SHIM_PATH names ${named}, which is not there`);
     return named;
   }
   const built = `${projectNativeFolder()}/libnixl_media_shim.so`;
@@ -95,9 +97,11 @@ export class NativeStatus extends Error {
 export function check(status: number): 0 | 1 {
   if (status === 0 || status === 1) return status;
   const attempted = String(shim().shim_last_error());
-  const name = status <= SYSTEM_STATUS ? `errno ${SYSTEM_STATUS - status}` : (NIXL_STATUS_NAMES[status] ?? `status ${status}`);
+  const name =
+    status <= SYSTEM_STATUS ? `errno ${SYSTEM_STATUS - status}` : (NIXL_STATUS_NAMES[status] ?? `status ${status}`);
   const cause = new NativeStatus(status, name, attempted);
-  if (status <= SYSTEM_STATUS) throw new MediaError("system_failed", `The system refused ${attempted} (${name})`, { cause });
+  if (status <= SYSTEM_STATUS)
+    throw new MediaError("system_failed", `The system refused ${attempted} (${name})`, { cause });
   if (status === -100) throw new MediaError("nixl_unavailable", `libnixl cannot be used: ${attempted}`, { cause });
   throw new MediaError("nixl_failed", `NIXL refused ${attempted} (${name})`, { cause });
 }
@@ -157,7 +161,11 @@ export function openNixl(): string {
   const status = shim().shim_open_nixl(cString(found.path));
   if (status !== 0) {
     const cause = new NativeStatus(status, "SHIM_NOT_OPEN", String(shim().shim_last_error()));
-    throw new MediaError("nixl_unavailable", `libnixl at ${found.path} cannot be opened: install the wheel nixl-cu12 (npm run setup)`, { cause });
+    throw new MediaError(
+      "nixl_unavailable",
+      `libnixl at ${found.path} cannot be opened: install the wheel nixl-cu12 (npm run setup)`,
+      { cause },
+    );
   }
   nixlPath = found.path;
   return nixlPath;

@@ -155,6 +155,7 @@ async function runPip(
   }, PROGRESS_INTERVAL_MS);
   const stop = (): void => killGroup(pip.pid);
   signal?.addEventListener("abort", stop);
+  if (signal?.aborted) stop();
   try {
     const [complaint, exitCode] = await Promise.all([pip.stderr.text(), pip.exited]);
     throwIfAborted(wheel, signal);

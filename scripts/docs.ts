@@ -30,23 +30,35 @@ const TABLES: Record<string, () => string> = {
   environment: () =>
     table(
       ["variable", "default", "meaning"],
-      Object.entries(ENVIRONMENT).map(([name, entry]) => [code(name), entry.default === null ? "" : code(entry.default), entry.meaning]),
+      Object.entries(ENVIRONMENT).map(([name, entry]) => [
+        code(name),
+        entry.default === null ? "" : code(entry.default),
+        entry.meaning,
+      ]),
     ),
   errors: () =>
     table(
       ["code", "HTTP status", "retryable", "meaning"],
-      Object.entries(ERROR_CODES).map(([name, entry]) => [code(name), String(entry.status), entry.retryable ? "yes" : "", entry.meaning]),
+      Object.entries(ERROR_CODES).map(([name, entry]) => [
+        code(name),
+        String(entry.status),
+        entry.retryable ? "yes" : "",
+        entry.meaning,
+      ]),
     ),
 };
 
 /** README.md with its tables as the source has them now. */
 export async function currentReadme(): Promise<string> {
   const text = await Bun.file(README).text();
-  return text.replace(/(<!-- table: (\w+) -->\n)[\s\S]*?(<!-- end -->)/g, (_, start: string, name: string, end: string) => {
-    const print = TABLES[name];
-    if (!print) throw new Error(`README.md wants a table that there is not: ${name}`);
-    return `${start}${print()}${end}`;
-  });
+  return text.replace(
+    /(<!-- table: (\w+) -->\n)[\s\S]*?(<!-- end -->)/g,
+    (_, start: string, name: string, end: string) => {
+      const print = TABLES[name];
+      if (!print) throw new Error(`README.md wants a table that there is not: ${name}`);
+      return `${start}${print()}${end}`;
+    },
+  );
 }
 
 /** A row for each option, those of nested objects with their path. `leaveOut` names objects that have tables of their own. */

@@ -15,7 +15,10 @@ export async function encodePng(media: Pick<ReadMedia, "bytes" | "shape" | "dtyp
   throw new MediaError("invalid_argument", `a tensor ${dtype} [${shape.join(",")}] is no picture: write it raw`);
 }
 
-async function encodeImage(bytes: Uint8Array, [height = 0, width = 0, channels = 0]: readonly number[]): Promise<Uint8Array> {
+async function encodeImage(
+  bytes: Uint8Array,
+  [height = 0, width = 0, channels = 0]: readonly number[],
+): Promise<Uint8Array> {
   return (await rawImage(bytes, width, height, channels)).png().toBuffer();
 }
 

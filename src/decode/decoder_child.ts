@@ -30,7 +30,14 @@ const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
 const STDERR_KEPT = 2000;
 
 /** Variables that a child inherits; the server's secrets are not for it. */
-const INHERITED_VARIABLES = ["PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
+const INHERITED_VARIABLES = [
+  "PATH",
+  "LD_LIBRARY_PATH",
+  "LANG",
+  "LC_ALL",
+  "NIXL_MEDIA_SHIM_PATH",
+  "NIXL_MEDIA_NATIVE_DIR",
+];
 
 /** A decoded tensor and the room it lies in, which the receiver gives back. */
 export interface Decoded<Memory extends RoomMemory> {
@@ -112,8 +119,7 @@ export class DecoderChild<Memory extends RoomMemory> {
       closeDescriptor(channel.theirs);
     }
     rooms.addOwner(owner);
-    this.#process.unref();
-    void this.#keepStderr();
+    this.#keepStderr().catch(() => {}); // what it said is only a help
     this.#say({ type: "start", poolBytes: settings.poolBytes, ffmpegPath: settings.ffmpegPath });
   }
 
@@ -149,8 +155,17 @@ export class DecoderChild<Memory extends RoomMemory> {
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
-    const job: RunningJob<Memory> = { id: this.#nextJob++, resolve, reject, timer, room: null, taken: false, failure: null };
+    const job: RunningJob<Memory> = {
+      id: this.#nextJob++,
+      resolve,
+      reject,
+      timer,
+      room: null,
+      taken: false,
+      failure: null,
+    };
     this.#job = job;
+    this.#process.ref();
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
     try {
@@ -219,6 +234,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   #handle(message: ChildMessage): void {
     if (message.type === "ready") {
       this.#started = true;
+      this.#process.unref(); // an idle decoder is no reason for the program to go on
       return this.#becameReady.resolve();
     }
     const job = this.#job;
@@ -232,7 +248,9 @@ export class DecoderChild<Memory extends RoomMemory> {
       case "failed":
         return this.#finish(job, () => {
           job.room?.dispose();
-          job.reject(new MediaError(message.code, message.message, message.cause === null ? {} : { cause: message.cause }));
+          job.reject(
+            new MediaError(message.code, message.message, message.cause === null ? {} : { cause: message.cause }),
+          );
         });
       case "done": {
         const room = checkTensor(message.tensor, job.room);
@@ -258,6 +276,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   #finish(job: RunningJob<Memory>, settle: () => void): void {
     clearTimeout(job.timer);
     this.#job = null;
+    this.#process.unref();
     settle();
   }
 
@@ -269,7 +288,9 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#becameReady.reject(new MediaError("decoder_failed", "The decoder process ended while it started", { cause }));
     const job = this.#job;
     if (job) {
-      const crash = new MediaError("decoder_crashed", `The decoder process died while it decoded the medium (${how})`, { cause });
+      const crash = new MediaError("decoder_crashed", `The decoder process died while it decoded the medium (${how})`, {
+        cause,
+      });
       this.#finish(job, () => {
         job.room?.dispose();
         job.reject(job.failure ?? (job.taken ? crash : new JobNotTaken(crash)));

@@ -13,12 +13,7 @@ const MAXIMUM_REFUSALS = 8;
 
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({
-  children: z
-    .int()
-    .min(1)
-    .max(256)
-    .optional()
-    .describe("Decoder processes; default one per core, at most 4"),
+  children: z.int().min(1).max(256).optional().describe("Decoder processes; default one per core, at most 4"),
   queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
   jobTimeoutMs: z.int().positive().default(120_000).describe("Time after which a decoder is killed, ms"),
 });

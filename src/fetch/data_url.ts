@@ -33,7 +33,8 @@ export function decodeDataUrl(url: string, maximumBytes: number): Uint8Array {
   const unpadded = text.length - (text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0);
   if (Math.floor((unpadded * 3) / 4) > maximumBytes) throw tooLarge(maximumBytes);
   // A single character left over holds six bits: no byte ends there.
-  if (!BASE64.test(text) || unpadded % 4 === 1) throw new MediaError("data_url_invalid", "The data URL's base64 is invalid");
+  if (!BASE64.test(text) || unpadded % 4 === 1)
+    throw new MediaError("data_url_invalid", "The data URL's base64 is invalid");
   return Buffer.from(text, "base64");
 }
 

@@ -1,14 +1,14 @@
 /** Fetching and decoding without an agent: what works on a machine that has no libnixl. */
+
+import type { z } from "zod";
 import { locateFfmpeg } from "../../ffi/locate.ts";
-import { type Decoded, DecoderPool, type DecodeRequest } from "../decode/index.ts";
-import { sniffMedia } from "../decode/index.ts";
+import { type Decoded, type DecodeRequest, DecoderPool, sniffMedia } from "../decode/index.ts";
 import { MediaError } from "../errors.ts";
 import { fetchMedia, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool } from "../nixl/index.ts";
-import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
 import { parseOptions } from "../options.ts";
+import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
 import { type LoadOptions, loadOptionsSchema, type MediaDecoderOptions, mediaDecoderOptionsSchema } from "./options.ts";
-import type { z } from "zod";
 
 /** A decoded medium and the memory it lies in. */
 export interface DecodedLease extends PayloadLease, Disposable {
@@ -23,7 +23,11 @@ export class MediaDecoder implements AsyncDisposable {
   readonly #decoders: DecoderPool<Room>;
   readonly #settings: z.output<typeof mediaDecoderOptionsSchema>;
 
-  private constructor(settings: z.output<typeof mediaDecoderOptionsSchema>, pool: SlabPool, decoders: DecoderPool<Room>) {
+  private constructor(
+    settings: z.output<typeof mediaDecoderOptionsSchema>,
+    pool: SlabPool,
+    decoders: DecoderPool<Room>,
+  ) {
     this.#settings = settings;
     this.pool = pool;
     this.#decoders = decoders;

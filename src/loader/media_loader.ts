@@ -26,7 +26,11 @@ export class MediaLoader implements AsyncDisposable {
    * @throws MediaError nixl_unavailable with the remedy, registration_failed, decoder_failed, invalid_options
    */
   static async create(options: MediaLoaderOptions = {}): Promise<MediaLoader> {
-    const { agent: agentOptions, ...decoderOptions } = parseOptions(mediaLoaderOptionsSchema, options, "loader options");
+    const { agent: agentOptions, ...decoderOptions } = parseOptions(
+      mediaLoaderOptionsSchema,
+      options,
+      "loader options",
+    );
     const agent = new NixlAgent(agentOptions);
     let decoder: MediaDecoder | undefined;
     try {

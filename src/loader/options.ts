@@ -1,7 +1,7 @@
 /** Settings of a loader: one schema, which is the types and the documentation. */
 import { z } from "zod";
-import { decoderPoolOptionsSchema } from "../decode/pool.ts";
 import { imageOptionsSchema } from "../decode/image/options.ts";
+import { decoderPoolOptionsSchema } from "../decode/pool.ts";
 import { videoOptionsSchema } from "../decode/video/options.ts";
 import { nixlAgentOptionsSchema, slabPoolOptionsSchema } from "../nixl/index.ts";
 
@@ -29,13 +29,18 @@ export type MediaDecoderOptions = z.input<typeof mediaDecoderOptionsSchema>;
 
 /** What a loader takes: the same, and the agent's settings. */
 export const mediaLoaderOptionsSchema = mediaDecoderOptionsSchema.extend({
-  agent: nixlAgentOptionsSchema.prefault({}).describe("NIXL agent: name, backend, progressDelayMicroseconds, drainIntervalMs"),
+  agent: nixlAgentOptionsSchema
+    .prefault({})
+    .describe("NIXL agent: name, backend, progressDelayMicroseconds, drainIntervalMs"),
 });
 export type MediaLoaderOptions = z.input<typeof mediaLoaderOptionsSchema>;
 
 /** Settings of one medium. */
 export const loadOptionsSchema = z.strictObject({
   hashVideo: z.boolean().optional().describe("Whether this clip gets a content hash; default as the loader was set"),
-  signal: z.instanceof(AbortSignal).optional().describe("Gives up: a waiting medium at once, a running one by ending its decoder"),
+  signal: z
+    .instanceof(AbortSignal)
+    .optional()
+    .describe("Gives up: a waiting medium at once, a running one by ending its decoder"),
 });
 export type LoadOptions = z.input<typeof loadOptionsSchema>;

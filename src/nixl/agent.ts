@@ -71,7 +71,8 @@ export class NixlAgent implements Disposable {
    * @throws MediaError registration_failed, with NIXL's status as the cause
    */
   register(address: number, byteLength: number): NativeRegistration {
-    if (byteLength === 0) throw new MediaError("registration_failed", "An empty payload cannot be registered with NIXL");
+    if (byteLength === 0)
+      throw new MediaError("registration_failed", "An empty payload cannot be registered with NIXL");
     try {
       const registration = this.#native.register(address, byteLength);
       this.#metadata = null;

@@ -37,7 +37,12 @@ class RoomLease implements PayloadLease {
  * The descriptor of a tensor that lies in a room. The descriptor owns the room from then on.
  * @param contentHash 16 hex digits, or null to leave it out
  */
-export function describeRoom(pool: SlabPool, room: Room, info: TensorInfo, contentHash: string | null): MediaDescriptor {
+export function describeRoom(
+  pool: SlabPool,
+  room: Room,
+  info: TensorInfo,
+  contentHash: string | null,
+): MediaDescriptor {
   return new MediaDescriptor(
     {
       nixl_metadata: pool.metadataText,
@@ -59,7 +64,10 @@ export function describeRoom(pool: SlabPool, room: Room, info: TensorInfo, conte
  */
 export function intoRdmaDescriptor(media: DecodedMedia, pool: SlabPool): MediaDescriptor {
   if (media.bytes.byteLength === 0) {
-    throw new MediaError("registration_failed", "The storage could not be registered with NIXL: an empty payload has no address");
+    throw new MediaError(
+      "registration_failed",
+      "The storage could not be registered with NIXL: an empty payload has no address",
+    );
   }
   const room = pool.take(HOST_OWNER, media.bytes.byteLength);
   try {

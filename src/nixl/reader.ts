@@ -102,7 +102,11 @@ export class MediaReader implements Disposable {
     const buffer = this.#landing.take(headerBytes, byteLength);
     let transferMs: number;
     try {
-      transferMs = await this.#transfer(parsed, buffer.range.address + headerBytes, options.notification ?? randomUUID());
+      transferMs = await this.#transfer(
+        parsed,
+        buffer.range.address + headerBytes,
+        options.notification ?? randomUUID(),
+      );
     } catch (error) {
       // A transfer that could not be ended may still write: only then the buffer is lost on purpose.
       if (!(error instanceof UnfinishedTransfer)) this.#landing.giveBack(buffer);
@@ -174,13 +178,14 @@ export class MediaReader implements Disposable {
   /** @returns milliseconds */
   async #transfer(descriptor: MediaDescriptor, localAddress: number, notification: string): Promise<number> {
     const { addr, size } = descriptor.nixlDescriptor;
-    const remote = this.#remotes.nameOf(descriptor.nixlMetadata);
     const started = performance.now();
+    let remote: string | null = null;
     let transfer: NativeTransfer;
     try {
+      remote = this.#remotes.nameOf(descriptor.nixlMetadata);
       transfer = this.#agent.read(remote, localAddress, addr, size, Buffer.from(notification));
     } catch (error) {
-      this.#remotes.forget(remote);
+      if (remote !== null) this.#remotes.forget(remote);
       throw readFailed(error);
     }
     this.#active.add(transfer);
@@ -234,7 +239,8 @@ function readFailed(error: unknown): MediaError {
 /** @returns the tensor's size in bytes @throws MediaError descriptor_invalid, invalid_argument */
 function checkReadable(descriptor: MediaDescriptor, into: ReadOptions["into"]): number {
   const { size, mem_type } = descriptor.nixlDescriptor;
-  if (mem_type !== "Dram") throw new MediaError("descriptor_invalid", `memory of type ${mem_type} cannot be read, only Dram`);
+  if (mem_type !== "Dram")
+    throw new MediaError("descriptor_invalid", `memory of type ${mem_type} cannot be read, only Dram`);
   const expected = tensorByteLength(descriptor.shape, descriptor.dtype);
   if (size === 0 || size !== expected) {
     throw new MediaError("descriptor_invalid", `${size} bytes are not the ${expected} that shape and dtype make`);

@@ -52,7 +52,8 @@ export class RemoteAgents {
 
 /** The metadata blob in a descriptor's text: `b64:` + base64(zlib(blob)). @throws MediaError descriptor_invalid */
 function decodeMetadata(text: string): Uint8Array {
-  if (!text.startsWith(PREFIX)) throw new MediaError("descriptor_invalid", `nixl_metadata does not begin with "${PREFIX}"`);
+  if (!text.startsWith(PREFIX))
+    throw new MediaError("descriptor_invalid", `nixl_metadata does not begin with "${PREFIX}"`);
   try {
     return inflateSync(Buffer.from(text.slice(PREFIX.length), "base64"), { maxOutputLength: MAXIMUM_METADATA_BYTES });
   } catch (error) {

@@ -231,12 +231,18 @@ export class SlabPool implements Disposable {
     this.#roomBytes += total;
     const start = offset + header;
     const payload = this.#range.view(start, payloadBytes);
-    const room = new Room({ offset, byteLength: total }, header, this.#range.address + start, payload, (extent, last) => {
-      if (last) this.#rooms.delete(room);
-      this.#roomBytes -= extent.byteLength;
-      entry.free.add(extent);
-      if (this.#mayReclaim(owner, entry)) this.#reclaim(owner, entry);
-    });
+    const room = new Room(
+      { offset, byteLength: total },
+      header,
+      this.#range.address + start,
+      payload,
+      (extent, last) => {
+        if (last) this.#rooms.delete(room);
+        this.#roomBytes -= extent.byteLength;
+        entry.free.add(extent);
+        if (this.#mayReclaim(owner, entry)) this.#reclaim(owner, entry);
+      },
+    );
     this.#rooms.add(room);
     return room;
   }
@@ -285,7 +291,8 @@ export class SlabPool implements Disposable {
 
   #reclaim(owner: OwnerId, entry: Owner): void {
     for (const slab of this.#slabs) {
-      if (slab.owner === owner && entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) slab.owner = null;
+      if (slab.owner === owner && entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes }))
+        slab.owner = null;
     }
     if (!entry.alive && !this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
   }

@@ -12,6 +12,7 @@
  */
 import { z } from "zod";
 import { asMediaError, MediaError } from "../errors.ts";
+import { parseOptions } from "../options.ts";
 import { type DataType, dataTypeHashByte } from "./data_type.ts";
 import {
   type DescriptorMetadata,
@@ -23,7 +24,6 @@ import {
   videoMetadataJson,
 } from "./metadata.ts";
 import { assertTensorByteLength, elementCount } from "./shape.ts";
-import { parseOptions } from "../options.ts";
 
 /** What a content hash looks like: 16 lower-case hex digits, zero-padded. */
 export const contentHashPattern: RegExp = /^[0-9a-f]{16}$/;

@@ -1,11 +1,11 @@
 /** A decoded medium: bytes, what they are, and their name. */
 import { z } from "zod";
 import { MediaError } from "../errors.ts";
+import { parseOptions } from "../options.ts";
 import { isContentHash } from "./content_hash.ts";
 import { type DataType, FLOAT32, UINT8 } from "./data_type.ts";
 import { mediaMetadataSchema, type TensorInfo } from "./metadata.ts";
 import { assertTensorByteLength } from "./shape.ts";
-import { parseOptions } from "../options.ts";
 
 export const decodedMediaOptionsSchema = z
   .strictObject({

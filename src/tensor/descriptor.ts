@@ -1,9 +1,9 @@
 /** The descriptor: what travels as JSON in place of pixels, and on the side that decoded them keeps their memory. */
 import { MediaError } from "../errors.ts";
+import { describeIssues } from "../options.ts";
 import type { DataType } from "./data_type.ts";
 import { descriptorSchema, type NixlDescriptor, type WireDescriptor } from "./descriptor_schema.ts";
 import { type DescriptorMetadata, metadataJson, requireVideoMetadata, type VideoMetadata } from "./metadata.ts";
-import { describeIssues } from "../options.ts";
 import { type VideoDimensions, videoDimensions } from "./video_dimensions.ts";
 
 /** Registered memory that is kept for one tensor until it is given back. */

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MediaDescriptor } from "../../src/index.ts";
-import references from "../vectors/media.json" with { type: "json" };
 import { linesOf, PROJECT, runCli, startCli } from "../support/cli.ts";
 import { mediaBytes, mediaPath } from "../support/media.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
+import references from "../vectors/media.json" with { type: "json" };
 
 const folder = mkdtempSync(join(tmpdir(), "describe-"));
 const started: { kill: (signal: "SIGKILL") => void }[] = [];
@@ -18,7 +18,14 @@ afterEach(() => {
 describe("describe", () => {
   test("prints a line per medium in the order of the files, and nothing else on stdout or stderr", async () => {
     const files = ["h264.mp4", "odd.jpg", "rgba.png"];
-    const run = await runCli(["describe", ...files.map(mediaPath), "--no-hold", "--hash-video", "--video", '{"num_frames":4}']);
+    const run = await runCli([
+      "describe",
+      ...files.map(mediaPath),
+      "--no-hold",
+      "--hash-video",
+      "--video",
+      '{"num_frames":4}',
+    ]);
     const descriptors = run.stdout.trim().split("\n").map(MediaDescriptor.parse);
     expect(run).toMatchObject({ code: 0, stderr: "" });
     expect(descriptors.map((descriptor) => descriptor.contentHash)).toEqual([
@@ -29,7 +36,14 @@ describe("describe", () => {
   });
 
   test("prints the wire form to the letter", async () => {
-    const { stdout } = await runCli(["describe", mediaPath("h264.mp4"), "--no-hold", "--hash-video", "--video", '{"num_frames":1}']);
+    const { stdout } = await runCli([
+      "describe",
+      mediaPath("h264.mp4"),
+      "--no-hold",
+      "--hash-video",
+      "--video",
+      '{"num_frames":1}',
+    ]);
     const line = stdout.trim();
     expect(MediaDescriptor.parse(line).toWire()).toBe(line);
     expect(line).toContain('"metadata":{"Video":{"source_fps":30.0,');
@@ -48,7 +62,13 @@ describe("describe", () => {
   });
 
   test("goes on after bad files: a line with the code for each on stderr, exit code 1", async () => {
-    const run = await runCli(["describe", mediaPath("missing.jpg"), mediaPath("rgb.png"), mediaPath("bad_text.jpg"), "--no-hold"]);
+    const run = await runCli([
+      "describe",
+      mediaPath("missing.jpg"),
+      mediaPath("rgb.png"),
+      mediaPath("bad_text.jpg"),
+      "--no-hold",
+    ]);
     expect(run.code).toBe(1);
     expect(run.stdout.trim().split("\n")).toHaveLength(1);
     const complaints = run.stderr.trim().split("\n");
@@ -163,19 +183,22 @@ describe("a holding process ends without leaving a child", () => {
   });
 });
 
-test.each(["uncaught exception", "unhandled rejection", "process.exit"])("%s in user code ends the process and its children", async (way) => {
-  const script = join(PROJECT, "test/support/user_program.ts");
-  const process = Bun.spawn([globalThis.process.execPath, script, way], { stdio: ["ignore", "pipe", "pipe"] });
-  started.push(process);
-  const lines = linesOf(process.stdout);
-  const children: number[] = JSON.parse((await lines.next()).value ?? "[]");
-  expect(children.length).toBeGreaterThan(0);
-  await eventually("the process ends", () => !isAlive(process.pid), 2000);
-  await eventually("its children end", () => !children.some(isAlive), 2000);
-  await process.exited;
-  expect(process.signalCode).toBeNull();
-  expect(process.exitCode).toBe(way === "process.exit" ? 0 : 1);
-});
+test.each(["uncaught exception", "unhandled rejection", "process.exit"])(
+  "%s in user code ends the process and its children",
+  async (way) => {
+    const script = join(PROJECT, "test/support/user_program.ts");
+    const process = Bun.spawn([globalThis.process.execPath, script, way], { stdio: ["ignore", "pipe", "pipe"] });
+    started.push(process);
+    const lines = linesOf(process.stdout);
+    const children: number[] = JSON.parse((await lines.next()).value ?? "[]");
+    expect(children.length).toBeGreaterThan(0);
+    await eventually("the process ends", () => !isAlive(process.pid), 2000);
+    await eventually("its children end", () => !children.some(isAlive), 2000);
+    await process.exited;
+    expect(process.signalCode).toBeNull();
+    expect(process.exitCode).toBe(way === "process.exit" ? 0 : 1);
+  },
+);
 
 test("a program that neither disposes nor exits ends by itself, with exit code 0", async () => {
   const script = join(PROJECT, "test/support/user_program.ts");

@@ -129,7 +129,8 @@ test("a job that runs and one that waits fail when the decoder is disposed, and 
   const { child, ffmpeg } = await busyChild(decoder);
   const settled = Promise.allSettled(jobs);
   await decoder.dispose();
-  for (const outcome of await settled) expect(outcome).toMatchObject({ status: "rejected", reason: { code: "closed" } });
+  for (const outcome of await settled)
+    expect(outcome).toMatchObject({ status: "rejected", reason: { code: "closed" } });
   expect(isAlive(child)).toBe(false);
   await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
   await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "closed" });
@@ -169,7 +170,10 @@ describe("memory", () => {
 
   test("that can never hold the tensor says that", async () => {
     const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: MEBIBYTE } });
-    await expect(decoder.decode(await noisePng(1000, 700))).rejects.toMatchObject({ code: "medium_exceeds_pool", retryable: false });
+    await expect(decoder.decode(await noisePng(1000, 700))).rejects.toMatchObject({
+      code: "medium_exceeds_pool",
+      retryable: false,
+    });
   });
 
   test("one child's full slabs do not keep another child from decoding", async () => {

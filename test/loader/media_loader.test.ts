@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MediaDescriptor, MediaError, MediaLoader, MediaReader, type MediaSource } from "../../src/index.ts";
-import references from "../vectors/media.json" with { type: "json" };
 import { mediaBytes, mediaPath } from "../support/media.ts";
+import references from "../vectors/media.json" with { type: "json" };
 
 let loader: MediaLoader;
 let reader: MediaReader;
@@ -27,14 +27,17 @@ test("a photo becomes a descriptor that a reader reads", async () => {
   expect(Buffer.compare(read.bytes, descriptor.localPayload ?? new Uint8Array())).toBe(0);
 });
 
-test.each(["h264.mp4", "vp9.mp4"] as const)("%s becomes a descriptor that a reader reads, the same as everywhere in the fleet", async (name) => {
-  using descriptor = await loader.load({ path: mediaPath(name) }, { hashVideo: true });
-  using read = await reader.read(descriptor.toWire());
-  const reference = references[name].reference.num_frames_4;
-  expect(read.verified).toBe(true);
-  expect(descriptor.toJSON()).toMatchObject(reference);
-  expect(descriptor.videoDimensions()).toEqual({ frames: 4, width: 160, height: 120 });
-});
+test.each(["h264.mp4", "vp9.mp4"] as const)(
+  "%s becomes a descriptor that a reader reads, the same as everywhere in the fleet",
+  async (name) => {
+    using descriptor = await loader.load({ path: mediaPath(name) }, { hashVideo: true });
+    using read = await reader.read(descriptor.toWire());
+    const reference = references[name].reference.num_frames_4;
+    expect(read.verified).toBe(true);
+    expect(descriptor.toJSON()).toMatchObject(reference);
+    expect(descriptor.videoDimensions()).toEqual({ frames: 4, width: 160, height: 120 });
+  },
+);
 
 test("clips get a hash only when it is asked for", async () => {
   using descriptor = await loader.load({ path: mediaPath("h264.mp4") });

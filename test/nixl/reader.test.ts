@@ -64,7 +64,10 @@ describe("a reader that has nothing but the JSON", () => {
     const bytes = new Uint8Array(2 * 4 * 4 * 3).fill(8);
     const metadata = { Video: { source_fps: 24, source_duration: 10, sampled_timestamps: [0, 5.1] } };
     const contentHash = hashVideoContent([2, 4, 4, 3], "UINT8", metadata, bytes);
-    using descriptor = intoRdmaDescriptor(DecodedMedia.fromTypedArray(bytes, [2, 4, 4, 3], { metadata, contentHash }), pool);
+    using descriptor = intoRdmaDescriptor(
+      DecodedMedia.fromTypedArray(bytes, [2, 4, 4, 3], { metadata, contentHash }),
+      pool,
+    );
     using read = await reader.read(descriptor.toWire());
     expect(read.verified).toBe(true);
     const other = { ...descriptor.toJSON(), metadata: { Video: { ...metadata.Video, source_fps: 25 } } };
@@ -183,7 +186,9 @@ describe("the agent", () => {
 
   test("refuses an empty payload", () => {
     const empty = DecodedMedia.fromTypedArray(new Uint8Array(0), [0, 0, 3]);
-    expect(() => intoRdmaDescriptor(empty, pool)).toThrow(expect.objectContaining({ code: "registration_failed", status: 500 }));
+    expect(() => intoRdmaDescriptor(empty, pool)).toThrow(
+      expect.objectContaining({ code: "registration_failed", status: 500 }),
+    );
     expect(pool.occupancy.rooms).toBe(0);
   });
 
@@ -199,7 +204,9 @@ describe("the agent", () => {
   });
 
   test.each([-1, 1_000_001, 0.5])("refuses a progress delay of %p microseconds", (progressDelayMicroseconds) => {
-    expect(() => getNixlAgent({ progressDelayMicroseconds })).toThrow(expect.objectContaining({ code: "invalid_options" }));
+    expect(() => getNixlAgent({ progressDelayMicroseconds })).toThrow(
+      expect.objectContaining({ code: "invalid_options" }),
+    );
   });
 
   test("takes its progress delay from the environment, and refuses nonsense there", () => {
@@ -215,7 +222,10 @@ describe("the agent", () => {
     expect(() => getNixlAgent({ backend: "NO_SUCH_BACKEND" })).toThrow(
       expect.objectContaining({
         code: "nixl_failed",
-        cause: expect.objectContaining({ statusName: expect.stringMatching(/^NIXL_ERR_/), attempted: expect.stringContaining("NO_SUCH_BACKEND") }),
+        cause: expect.objectContaining({
+          statusName: expect.stringMatching(/^NIXL_ERR_/),
+          attempted: expect.stringContaining("NO_SUCH_BACKEND"),
+        }),
       }),
     );
   });

@@ -76,7 +76,8 @@ describe("owners", () => {
     pool.addOwner(1);
     pool.addOwner(2);
     const rooms = [1, 2, 1, 2].map((owner) => ({ owner, room: pool.take(owner, 100) }));
-    const slabsOf = (owner: number) => new Set(rooms.filter((r) => r.owner === owner).map((r) => Math.floor(r.room.offset / SLAB)));
+    const slabsOf = (owner: number) =>
+      new Set(rooms.filter((r) => r.owner === owner).map((r) => Math.floor(r.room.offset / SLAB)));
     expect(slabsOf(1).intersection(slabsOf(2)).size).toBe(0);
     expect(grants.map(({ owner, offset }) => [owner, offset])).toEqual([
       [1, 0],
@@ -142,13 +143,20 @@ describe("the budget", () => {
   test("is the most that is given: then there is no room now, and for larger media never", () => {
     const pool = openPool(2);
     using _ = pool.take(HOST_OWNER, SLAB);
-    expect(() => pool.take(HOST_OWNER, SLAB)).toThrow(expect.objectContaining({ code: "no_room", status: 503, retryable: true }));
-    expect(() => pool.take(HOST_OWNER, 2 * SLAB)).toThrow(expect.objectContaining({ code: "medium_exceeds_pool", retryable: false }));
+    expect(() => pool.take(HOST_OWNER, SLAB)).toThrow(
+      expect.objectContaining({ code: "no_room", status: 503, retryable: true }),
+    );
+    expect(() => pool.take(HOST_OWNER, 2 * SLAB)).toThrow(
+      expect.objectContaining({ code: "medium_exceeds_pool", retryable: false }),
+    );
   });
 
-  test.each([{ slabBytes: 5000 }, { budgetBytes: 1 }, { slabbytes: 8192 }, { slabBytes: -4096 }])("refuses %p", (options) => {
-    expect(() => new SlabPool(options)).toThrow(expect.objectContaining({ code: "invalid_options" }));
-  });
+  test.each([{ slabBytes: 5000 }, { budgetBytes: 1 }, { slabbytes: 8192 }, { slabBytes: -4096 }])(
+    "refuses %p",
+    (options) => {
+      expect(() => new SlabPool(options)).toThrow(expect.objectContaining({ code: "invalid_options" }));
+    },
+  );
 
   test("survives ten thousand rooms taken and given back, in no order, without growing or losing a page", () => {
     const pool = openPool(16);

@@ -11,7 +11,10 @@ export interface Run {
 }
 
 /** Runs the command to its end, or kills it after 30 s (then `code` is null). */
-export async function runCli(args: string[], options: { stdin?: string; env?: Record<string, string> } = {}): Promise<Run> {
+export async function runCli(
+  args: string[],
+  options: { stdin?: string; env?: Record<string, string> } = {},
+): Promise<Run> {
   const started = startCli(args, options.env);
   started.stdin.write(options.stdin ?? "");
   await started.stdin.end();

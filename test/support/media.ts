@@ -22,5 +22,9 @@ export async function noisePng(width: number, height: number): Promise<Uint8Arra
     state = (Math.imul(state, 1103515245) + 12345) >>> 0;
     pixels[i] = state >>> 16;
   }
-  return new Uint8Array(await sharp(pixels, { raw: { width, height, channels: 3 } }).png({ compressionLevel: 0 }).toBuffer());
+  return new Uint8Array(
+    await sharp(pixels, { raw: { width, height, channels: 3 } })
+      .png({ compressionLevel: 0 })
+      .toBuffer(),
+  );
 }

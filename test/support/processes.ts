@@ -12,12 +12,18 @@ export function descendantsOf(pid: number): number[] {
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => processState(Number(name)) ?? []);
   const children = (parent: number): number[] =>
-    processes.filter((process) => process.parent === parent).flatMap((process) => [process.pid, ...children(process.pid)]);
+    processes
+      .filter((process) => process.parent === parent)
+      .flatMap((process) => [process.pid, ...children(process.pid)]);
   return children(pid);
 }
 
 /** Waits for something to become true. @throws Error after `milliseconds`, saying what did not happen */
-export async function eventually(what: string, condition: () => boolean | Promise<boolean>, milliseconds = 5000): Promise<void> {
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  milliseconds = 5000,
+): Promise<void> {
   const deadline = performance.now() + milliseconds;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`did not happen within ${milliseconds} ms: ${what}`);
@@ -28,7 +34,9 @@ export async function eventually(what: string, condition: () => boolean | Promis
 function processState(pid: number): { pid: number; parent: number; state: string } | null {
   try {
     // The name in parentheses may hold anything; state and parent come behind the last one.
-    const [state = "", parent] = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+    const [state = "", parent] = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
     return { pid, parent: Number(parent), state };
   } catch {
     return null; // it ended meanwhile

@@ -31,20 +31,14 @@ interface Chunk {
   readonly form: string;
 }
 
-function chunks(view: DataView, start: number, end: number): Chunk[] {
-  const found: Chunk[] = [];
+function* chunks(view: DataView, start: number, end: number): Generator<Chunk> {
   const limit = Math.min(end, view.byteLength);
   for (let at = start; at + 12 <= limit; ) {
     const size = view.getUint32(at + 4, true);
-    found.push({
-      id: fourCharacters(view, at),
-      start: at + 8,
-      end: Math.min(at + 8 + size, limit),
-      form: fourCharacters(view, at + 8),
-    });
+    const content = { start: at + 8, end: Math.min(at + 8 + size, limit) };
+    yield { id: fourCharacters(view, at), form: fourCharacters(view, at + 8), ...content };
     at += 8 + size + (size % 2);
   }
-  return found;
 }
 
 function fourCharacters(view: DataView, at: number): string {

@@ -6,8 +6,9 @@ import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { aviFrameCount, isAviCut } from "./avi.ts";
 import { type IsoVideoTrack, readIsoVideoTrack } from "./iso_track.ts";
-import { lastPacketEnd, packetRate, readMatroskaTrack } from "./matroska.ts";
-import type { Packet, Probe } from "./probe.ts";
+import { readMatroskaTrack } from "./matroska.ts";
+import { lastPacketEnd, packetRate, packetSpan } from "./packets.ts";
+import type { Probe } from "./probe.ts";
 import type { Rational } from "./rational.ts";
 import type { StreamTiming } from "./sampling.ts";
 
@@ -113,14 +114,4 @@ function factsOfProbe(bytes: Uint8Array, demuxer: Demuxer, probe: Probe): Contai
 function knownRate(probe: Probe | null): Rational {
   if (probe && probe.frameRate.num > 0 && probe.frameRate.den > 0) return probe.frameRate;
   return (probe && packetRate(probe.packets, probe.timeBase)) ?? { num: 0, den: 1 };
-}
-
-/**
- * From the first packet's timestamp to the end of the latest one: how libavformat finds the duration of a stream that does
- * not state it. A packet without a duration lasts one frame, in whole ticks.
- */
-function packetSpan(packets: readonly Packet[], rate: Rational, timeBase: Rational): number {
-  const oneFrame = rate.num > 0 ? Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num)) : 0;
-  const end = packets.reduce((latest, { pts, duration }) => Math.max(latest, pts + (duration || oneFrame)), 0);
-  return Math.max(0, end - (packets[0]?.pts ?? 0));
 }

@@ -42,7 +42,7 @@ export function logExcerpt(log: string): string {
   return line
     .replace(/\[[^\]]*\]\s*/g, "")
     .replace(/(?:file:|pipe:)?\/[\w./-]+/g, "the input")
-    .replace(/[^ -~]+/g, " ")
+    .replace(/[^!-~]+/g, " ")
     .trim()
     .slice(0, EXCERPT_LENGTH);
 }

@@ -1,5 +1,8 @@
 /** The boxes of ISO base media files (ISO/IEC 14496-12, 4.2) and the numbers in them. */
 
+/** More boxes than this on one level are no film; an hour in fragments of a second has some ten thousand. */
+const MOST_BOXES = 200_000;
+
 export interface Box {
   /** Four characters. */
   readonly type: string;
@@ -19,11 +22,11 @@ export class BoxReader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /** Boxes that begin from `start` up to `end`. An impossible size ends the list. */
+  /** Boxes that begin from `start` up to `end`. An impossible size ends the list, and so do too many. */
   boxes(start: number, end: number): Box[] {
     const found: Box[] = [];
     const limit = Math.min(end, this.#view.byteLength);
-    for (let at = start; at + 8 <= limit; ) {
+    for (let at = start; at + 8 <= limit && found.length < MOST_BOXES; ) {
       const size = this.#uint32(at);
       const headerBytes = size === 1 ? 16 : 8;
       const whole = size === 1 ? this.#uint32(at + 8) * 2 ** 32 + this.#uint32(at + 12) : size || limit - at;
@@ -70,10 +73,6 @@ export class BoxReader {
   /** The 24 flag bits behind a full box's version. */
   flags(box: Box): number {
     return this.uint32(box, 0) & 0xffffff;
-  }
-
-  uint32List(box: Box, at: number, count: number): number[] {
-    return Array.from({ length: count }, (_, index) => this.uint32(box, at + index * 4));
   }
 
   /** A count stored at `at` with entries behind it, no more than fit into the box and the file. */

@@ -23,9 +23,12 @@ export interface IsoVideoTrack {
   readonly sampleCount: number;
 }
 
-interface TimeRun {
-  readonly count: number;
-  readonly duration: number;
+/** The time-to-sample table, taken together. */
+interface SampleTimes {
+  readonly sampleCount: number;
+  readonly ticks: number;
+  /** Ticks that each sample lasts, the last one perhaps excepted; null when they differ or there are none. */
+  readonly sampleDuration: number | null;
 }
 
 interface Track {
@@ -40,12 +43,13 @@ interface Track {
   /** Sum of the edit list's entries in media ticks; null without an edit list. */
   readonly editedDuration: number | null;
   readonly sampleEntry: { readonly format: string; readonly width: number; readonly height: number } | null;
-  readonly runs: readonly TimeRun[];
+  readonly times: SampleTimes;
   readonly sampleBytes: number;
   /** Where the last of the table's samples ends in the file. */
   readonly samplesEnd: number;
 }
 
+const NO_TIMES: SampleTimes = { sampleCount: 0, ticks: 0, sampleDuration: null };
 const HEADER_MISSING = "the movie header is missing or damaged";
 /** A duration that the writer did not know. */
 const ALL_ONES = 0xffffffff;
@@ -76,22 +80,21 @@ export function readIsoVideoTrack(bytes: Uint8Array): IsoVideoTrack | null {
   if (Math.max(track.samplesEnd, fragments?.samplesEnd ?? 0) > bytes.byteLength) {
     throw new MediaError("media_corrupt", "the file is shorter than its own sample table says");
   }
-  const isConstant = track.runs.length === 1 || (track.runs.length === 2 && track.runs[1]?.count === 1);
-  const frameDuration = track.runs[0]?.duration ?? 0;
+  const { sampleCount, sampleDuration } = track.times;
   return {
     index: track.index,
     width: track.sampleEntry?.width ?? 0,
     height: track.sampleEntry?.height ?? 0,
     timescale: track.timescale,
     durationTicks: Math.max(tableDuration(track), fragments?.trackEnd ?? 0),
-    frameRate: isConstant && frameDuration > 0 ? reduced(track.timescale, frameDuration) : null,
-    sampleCount: track.runs.reduce((sum, run) => sum + run.count, 0),
+    frameRate: sampleDuration === null ? null : reduced(track.timescale, sampleDuration),
+    sampleCount,
   };
 }
 
 /** Duration of the samples in the movie header's table, as an edit list shortens it. */
 function tableDuration(track: Track): number {
-  const sampled = track.runs.reduce((sum, run) => sum + run.count * run.duration, 0);
+  const sampled = track.times.ticks;
   // A header without a duration of its own: the samples tell.
   const media = sampled === 0 ? track.mediaDuration : Math.min(track.mediaDuration || sampled, sampled);
   const edited = sampled === 0 ? null : track.editedDuration;
@@ -124,7 +127,6 @@ function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: nu
   const isLong = mediaHeader !== undefined && file.uint8(mediaHeader, 0) === 1;
   const timescale = (mediaHeader && file.uint32(mediaHeader, isLong ? 20 : 12)) || movieTimescale || 1;
   const mediaDuration = mediaHeader ? readDuration(file, mediaHeader, isLong) : 0;
-  const chapters = find("tref/chap");
   const editList = find("edts/elst");
   const table = find("mdia/minf/stbl");
   return {
@@ -132,12 +134,19 @@ function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: nu
     id: trackHeader ? file.uint32(trackHeader, file.uint8(trackHeader, 0) === 1 ? 20 : 12) : 0,
     enabled: trackHeader !== undefined && (file.uint8(trackHeader, 3) & 1) === 1,
     isVideo: handler !== undefined && file.text(handler, 8, 4) === "vide",
-    chapterTracks: chapters ? file.uint32List(chapters, 0, Math.floor((chapters.end - chapters.start) / 4)) : [],
+    chapterTracks: readChapterTracks(file, find("tref/chap")),
     timescale,
     mediaDuration,
     editedDuration: editList && movieTimescale > 0 ? readEditList(file, editList, timescale, movieTimescale) : null,
     ...readSampleTable(file, table),
   };
+}
+
+/** Identifiers in a track reference; a film names one or two (titles, pictures). */
+function readChapterTracks(file: BoxReader, reference: Box | undefined): number[] {
+  if (!reference) return [];
+  const count = Math.min(16, Math.floor((reference.end - reference.start) / 4));
+  return Array.from({ length: count }, (_, index) => file.uint32(reference, index * 4));
 }
 
 function readDuration(file: BoxReader, mediaHeader: Box, isLong: boolean): number {
@@ -159,26 +168,34 @@ function readEditList(file: BoxReader, box: Box, timescale: number, movieTimesca
   return sum;
 }
 
-type SampleTable = Pick<Track, "sampleEntry" | "runs" | "sampleBytes" | "samplesEnd">;
+type SampleTable = Pick<Track, "sampleEntry" | "times" | "sampleBytes" | "samplesEnd">;
 
 function readSampleTable(file: BoxReader, table: Box | undefined): SampleTable {
-  if (!table) return { sampleEntry: null, runs: [], sampleBytes: 0, samplesEnd: 0 };
+  if (!table) return { sampleEntry: null, times: NO_TIMES, sampleBytes: 0, samplesEnd: 0 };
   const boxes = file.boxes(table.start, table.end);
   const find = (...types: string[]): Box | undefined => boxes.find((box) => types.includes(box.type));
   const times = find("stts");
   const description = find("stsd");
   const entry = description && file.boxes(description.start + 8, description.end)[0];
-  const runs: TimeRun[] = [];
-  const runCount = times ? file.entryCount(times, 4, 8) : 0;
-  for (let run = 0; times && run < runCount; run += 1) {
-    runs.push({ count: file.uint32(times, 8 + run * 8), duration: file.uint32(times, 12 + run * 8) });
-  }
   return {
     // VisualSampleEntry: reserved, data reference index and pre-defined fields come first (24 bytes).
     sampleEntry: entry ? { format: entry.type, width: file.uint16(entry, 24), height: file.uint16(entry, 26) } : null,
-    runs,
+    times: times ? readSampleTimes(file, times) : NO_TIMES,
     ...measureSamples(file, find("stsz"), find("stsc"), find("stco", "co64")),
   };
+}
+
+function readSampleTimes(file: BoxReader, table: Box): SampleTimes {
+  const runCount = file.entryCount(table, 4, 8);
+  let [sampleCount, ticks] = [0, 0];
+  for (let run = 0; run < runCount; run += 1) {
+    const samples = file.uint32(table, 8 + run * 8);
+    sampleCount += samples;
+    ticks += samples * file.uint32(table, 12 + run * 8);
+  }
+  const sampleDuration = runCount > 0 ? file.uint32(table, 12) : 0;
+  const isConstant = runCount === 1 || (runCount === 2 && file.uint32(table, 16) === 1);
+  return { sampleCount, ticks, sampleDuration: isConstant && sampleDuration > 0 ? sampleDuration : null };
 }
 
 /** Bytes of all samples, and where the last of them ends: chunk by chunk, since samples lie back to back in their chunk. */

@@ -5,7 +5,7 @@
  * come out exactly although the timestamps are rounded to milliseconds.
  */
 import { MediaError } from "../../errors.ts";
-import type { Packet } from "./probe.ts";
+import { lastPacketEnd, type Packet, packetRate } from "./packets.ts";
 import { type Rational, reduced } from "./rational.ts";
 
 /** The default video track of a Matroska file; times in the track's time base. */
@@ -59,36 +59,6 @@ export async function readMatroskaTrack(bytes: Uint8Array): Promise<MatroskaTrac
     if (error instanceof MediaError) throw error;
     return null;
   }
-}
-
-/** Where the last packet in presentation order ends; a packet without a duration lasts one frame at the packets' rate. */
-export function lastPacketEnd(packets: readonly Packet[], timeBase: Rational): number {
-  const rate = packetRate(packets, timeBase);
-  const oneFrame = rate === null ? 0 : Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num));
-  return packets.reduce((end, packet) => Math.max(end, packet.pts + (packet.duration || oneFrame)), 0);
-}
-
-/**
- * Frames per second by the packets' presentation timestamps: a whole number, or one times 1000/1001, when that fits the
- * first and last timestamp to a tick; else the average. Null when there is no telling.
- */
-export function packetRate(packets: readonly Packet[], timeBase: Rational): Rational | null {
-  const first = packets.reduce((least, packet) => Math.min(least, packet.pts), Number.POSITIVE_INFINITY);
-  const last = packets.reduce((most, packet) => Math.max(most, packet.pts), Number.NEGATIVE_INFINITY);
-  const intervals = packets.length - 1;
-  const ticks = last - first;
-  if (!(ticks > 0)) {
-    const duration = packets[0]?.duration ?? 0;
-    return duration > 0 ? reduced(timeBase.den, duration * timeBase.num) : null;
-  }
-  const average = (intervals * timeBase.den) / (ticks * timeBase.num);
-  const candidates = [
-    { num: Math.round(average), den: 1 },
-    { num: Math.round(average * 1.001) * 1000, den: 1001 },
-  ];
-  const fits = ({ num, den }: Rational): boolean =>
-    num > 0 && Math.abs((intervals * den * timeBase.den) / (num * timeBase.num) - ticks) <= 1;
-  return candidates.find(fits) ?? reduced(intervals * timeBase.den, ticks * timeBase.num);
 }
 
 /** Where the segment ends by its own size; 0 when it does not say (a live recording) or there is none at its place. */

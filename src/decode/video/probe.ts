@@ -3,16 +3,9 @@ import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { probeArguments } from "./command.ts";
 import { type GraphInput, graphInputs, logExcerpt, programFailure } from "./ffmpeg_log.ts";
+import type { Packet } from "./packets.ts";
 import { type PrivateFile, type ProcessRunner, runProgram, writtenText } from "./process.ts";
 import { type Rational, sameRational } from "./rational.ts";
-
-/** A packet as its container times it, in the stream's time base. */
-export interface Packet {
-  /** Presentation timestamp, or the decoding timestamp where there is no other. */
-  readonly pts: number;
-  /** 0 when not known. */
-  readonly duration: number;
-}
 
 export interface Probe extends GraphInput {
   /** In the order of the file. */

@@ -20,7 +20,7 @@ const COMMAND = {
 } as const;
 
 /** The argument behind an option. */
-function valueOf(args: readonly string[], option: string): string | undefined {
+function valueAfter(args: readonly string[], option: string): string | undefined {
   return args[args.indexOf(option) + 1];
 }
 
@@ -28,20 +28,20 @@ describe("what ffmpeg is told", () => {
   test("only the recognised demuxer and only files may be opened", () => {
     for (const args of [decodeArguments(COMMAND, null), probeArguments("mov")]) {
       const beforeInput = args.slice(0, args.indexOf("-i"));
-      expect(valueOf(beforeInput, "-f")).toBe("mov");
-      expect(valueOf(beforeInput, "-format_whitelist")).toBe("mov");
-      expect(valueOf(beforeInput, "-protocol_whitelist")).toBe("file");
+      expect(valueAfter(beforeInput, "-f")).toBe("mov");
+      expect(valueAfter(beforeInput, "-format_whitelist")).toBe("mov");
+      expect(valueAfter(beforeInput, "-protocol_whitelist")).toBe("file");
       expect(args).toContain("-nostdin");
     }
   });
 
   test("the stream by its index, or the first that is no attached picture", () => {
-    expect(valueOf(decodeArguments(COMMAND, null), "-map")).toBe("0:1");
-    expect(valueOf(decodeArguments({ ...COMMAND, streamIndex: null }, null), "-map")).toBe("0:V:0");
+    expect(valueAfter(decodeArguments(COMMAND, null), "-map")).toBe("0:1");
+    expect(valueAfter(decodeArguments({ ...COMMAND, streamIndex: null }, null), "-map")).toBe("0:V:0");
   });
 
   test("no more frames than were asked for", () => {
-    expect(valueOf(decodeArguments(COMMAND, null), "-frames:v")).toBe("3");
+    expect(valueAfter(decodeArguments(COMMAND, null), "-frames:v")).toBe("3");
   });
 
   test("strict ends at the first error, otherwise errors are passed over", () => {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
-import type { VideoOptions } from "../../../src/decode/video/index.ts";
+import { readdirSync, readFileSync } from "node:fs";
+import { processRunner } from "../../../ffi/process.ts";
+import { decodeVideo, parseVideoOptions, type VideoOptions } from "../../../src/decode/video/index.ts";
 import { mediaBytes } from "../../support/media.ts";
+import { roomContext } from "../../support/rooms.ts";
 import vectors from "../../vectors/media.json";
-import { decode, decodeError, ffmpegMajor, indexOfText, madeClip } from "./clips.ts";
+import { decode, decodeError, ffmpegMajor, ffmpegPath, indexOfText, madeClip } from "./clips.ts";
 
 interface ClipReference {
   readonly shape?: number[];
@@ -198,25 +200,21 @@ test("a clip of more frames than fit into an argument as a filter", async () => 
 
 test("decoding leaves no descriptor and no child behind", async () => {
   const clip = await mediaBytes("h264.ts");
+  const children = (): string[] =>
+    readdirSync("/proc/self/task").flatMap((task) =>
+      readFileSync(`/proc/self/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean),
+    );
   const run = async (): Promise<void> => {
     await decode(clip, { num_frames: 1 });
     await decodeError(clip, { num_frames: 1 }, "/nonexistent/ffmpeg");
   };
   await run();
-  const before = readdirSync("/proc/self/fd").length;
+  const before = { descriptors: readdirSync("/proc/self/fd").length, children: children() };
   for (let round = 0; round < 3; round += 1) await run();
-  expect(readdirSync("/proc/self/fd").length).toBe(before);
-  const children = readdirSync("/proc/self/task").flatMap((task) =>
-    require("node:fs").readFileSync(`/proc/self/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean),
-  );
-  expect(children).toEqual([]);
+  expect({ descriptors: readdirSync("/proc/self/fd").length, children: children() }).toEqual(before);
 });
 
 test("without a wish for a hash there is none", async () => {
-  const { decodeVideo, parseVideoOptions } = await import("../../../src/decode/video/index.ts");
-  const { processRunner } = await import("../../../ffi/process.ts");
-  const { roomContext } = await import("../../support/rooms.ts");
-  const { ffmpegPath } = await import("./clips.ts");
   const context = { ...roomContext().context, ffmpegPath, processRunner };
   const settings = parseVideoOptions({ num_frames: 1 });
   const tensor = await decodeVideo(await mediaBytes("h264.mp4"), { settings, hashVideo: false }, context);

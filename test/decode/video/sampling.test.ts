@@ -18,8 +18,8 @@ function single(value: number): number {
 }
 
 const TEN_SECONDS: StreamTiming = {
-  timeBase: { num: 1, den: 15360 },
-  durationTicks: 153600,
+  timeBase: { num: 1, den: 16384 },
+  durationTicks: 163840,
   frameRate: { num: 30, den: 1 },
   frameCount: 300,
 };

@@ -1,0 +1,50 @@
+/** What the packets of a stream tell about it when its container does not. */
+import { type Rational, reduced } from "./rational.ts";
+
+/** A packet as its container times it, in the stream's time base. */
+export interface Packet {
+  /** Presentation timestamp, or the decoding timestamp where there is no other. */
+  readonly pts: number;
+  /** 0 when not known. */
+  readonly duration: number;
+}
+
+/** Where the last packet in presentation order ends; a packet without a duration lasts one frame at the packets' rate. */
+export function lastPacketEnd(packets: readonly Packet[], timeBase: Rational): number {
+  const rate = packetRate(packets, timeBase);
+  const oneFrame = rate === null ? 0 : Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num));
+  return packets.reduce((end, packet) => Math.max(end, packet.pts + (packet.duration || oneFrame)), 0);
+}
+
+/**
+ * Frames per second by the packets' presentation timestamps: a whole number, or one times 1000/1001, when that fits the
+ * first and last timestamp to a tick; else the average. Null when there is no telling.
+ */
+export function packetRate(packets: readonly Packet[], timeBase: Rational): Rational | null {
+  const first = packets.reduce((least, packet) => Math.min(least, packet.pts), Number.POSITIVE_INFINITY);
+  const last = packets.reduce((most, packet) => Math.max(most, packet.pts), Number.NEGATIVE_INFINITY);
+  const intervals = packets.length - 1;
+  const ticks = last - first;
+  if (!(ticks > 0)) {
+    const duration = packets[0]?.duration ?? 0;
+    return duration > 0 ? reduced(timeBase.den, duration * timeBase.num) : null;
+  }
+  const average = (intervals * timeBase.den) / (ticks * timeBase.num);
+  const candidates = [
+    { num: Math.round(average), den: 1 },
+    { num: Math.round(average * 1.001) * 1000, den: 1001 },
+  ];
+  const fits = ({ num, den }: Rational): boolean =>
+    num > 0 && Math.abs((intervals * den * timeBase.den) / (num * timeBase.num) - ticks) <= 1;
+  return candidates.find(fits) ?? reduced(intervals * timeBase.den, ticks * timeBase.num);
+}
+
+/**
+ * From the first packet's timestamp to the end of the latest one: how libavformat finds the duration of a stream that does
+ * not state it. A packet without a duration lasts one frame, in whole ticks.
+ */
+export function packetSpan(packets: readonly Packet[], rate: Rational, timeBase: Rational): number {
+  const oneFrame = rate.num > 0 ? Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num)) : 0;
+  const end = packets.reduce((latest, { pts, duration }) => Math.max(latest, pts + (duration || oneFrame)), 0);
+  return Math.max(0, end - (packets[0]?.pts ?? 0));
+}
