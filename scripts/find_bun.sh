@@ -7,7 +7,7 @@ version_number() {
   IFS=.
   set -f
   # shellcheck disable=SC2086 # split on purpose
-  set -- ${1%%-*} 0 0
+  set -- ${1%%-*} 0 0 0
   set +f
   IFS=$saved_ifs
   case $1$2$3 in *[!0-9]* | '') return 1 ;; esac

@@ -87,10 +87,10 @@ take_lock() {
 
 # --- installing ---
 
-# Whether the packages are those of the lockfile. npm writes its marker when it is done, and starts by removing it; the
-# other one is for Bun's package manager, which writes none.
+# Whether the packages are those of the lockfile: whether a marker that is written last is newer. The first is npm's, for
+# who ran it by hand; the second is ours. npm ci begins by removing both.
 is_installed() {
-  for marker in "$root/node_modules/.package-lock.json" "$root/node_modules/.installed-by-bun"; do
+  for marker in "$root/node_modules/.package-lock.json" "$root/node_modules/.installed"; do
     if [ -f "$marker" ] && [ -z "$(find "$root/package-lock.json" -newer "$marker")" ]; then return 0; fi
   done
   return 1
@@ -107,10 +107,11 @@ install_packages() {
     say "installing packages with Bun (once)"
     run_interruptibly "$bun" install --frozen-lockfile --no-save ||
       fail "Bun could not install the packages; its message is above"
-    : >node_modules/.installed-by-bun
   else
     fail "neither npm nor a suitable Bun was found: install Node.js with npm, or Bun (https://bun.com)"
   fi
+  mkdir -p node_modules
+  : >node_modules/.installed
 }
 
 # The first time, the native parts are fetched as well, so that whatever was asked for can work. What cannot be had is

@@ -2,26 +2,11 @@
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
-import {
-  AddressRange,
-  closeDescriptor,
-  createDescriptorChannel,
-  createMemoryFile,
-  roundToPages,
-  sendDescriptor,
-} from "../../ffi/memory.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { elementCount } from "../tensor/index.ts";
+import { ChildChannel } from "./child_channel.ts";
 import type { DecodedTensor } from "./contract.ts";
-import {
-  type ChildMessage,
-  childMessageSchema,
-  type DecodeRequest,
-  FILE_TAG,
-  INBOX_BYTES,
-  INBOX_TAG,
-  type ParentMessage,
-} from "./protocol.ts";
+import { type ChildMessage, childMessageSchema, type DecodeRequest, type ParentMessage } from "./protocol.ts";
 import type { RoomMemory, RoomSource, SlabGrant } from "./rooms.ts";
 
 const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
@@ -84,8 +69,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   readonly #rooms: RoomSource<Memory>;
   readonly #settings: ChildSettings;
   readonly #process: Subprocess<"ignore", "ignore", "pipe">;
-  readonly #channel: number;
-  readonly #inbox: AddressRange;
+  readonly #channel = new ChildChannel();
   readonly #becameReady = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
   #job: RunningJob<Memory> | null = null;
@@ -102,21 +86,13 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.ready = this.#becameReady.promise;
     this.ready.catch(() => {}); // whoever runs a job sees the failure; nobody may be waiting when it happens
     this.gone = this.#ended.promise;
-    const channel = createDescriptorChannel();
-    this.#channel = channel.ours;
-    this.#inbox = new AddressRange(INBOX_BYTES);
     try {
-      const inboxFile = createMemoryFile("nixl-media-inbox", INBOX_BYTES);
-      this.#inbox.mapFile(inboxFile, 0, INBOX_BYTES);
-      sendDescriptor(this.#channel, inboxFile, INBOX_TAG);
-      closeDescriptor(inboxFile);
-      this.#process = this.#spawn(channel.theirs);
+      this.#process = this.#spawn(this.#channel.childEnd);
     } catch (error) {
-      closeDescriptor(this.#channel);
-      this.#inbox.release();
+      this.#channel.dispose();
       throw asMediaError(error, "decoder_failed", "The decoder process could not be started");
     } finally {
-      closeDescriptor(channel.theirs);
+      this.#channel.closeChildEnd();
     }
     rooms.addOwner(owner);
     this.#keepStderr().catch(() => {}); // what it said is only a help
@@ -143,7 +119,7 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /** Hands a slab to the child, before the first room in it. */
   grant(grant: SlabGrant): void {
-    sendDescriptor(this.#channel, grant.fd, grant.offset + 1);
+    this.#channel.grant(grant);
     this.#say({ type: "slab", offset: grant.offset, byteLength: grant.byteLength });
   }
 
@@ -169,7 +145,7 @@ export class DecoderChild<Memory extends RoomMemory> {
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      const source = this.#deliver(encoded);
+      const source = this.#channel.deliver(encoded);
       this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source });
     } catch (error) {
       this.kill(asMediaError(error, "system_failed", "The medium could not be handed to the decoder"));
@@ -181,25 +157,6 @@ export class DecoderChild<Memory extends RoomMemory> {
   kill(failure: MediaError | null = null): void {
     if (this.#job) this.#job.failure ??= failure;
     this.#process.kill("SIGKILL");
-  }
-
-  /** Lays the encoded bytes where the child can see them. */
-  #deliver(encoded: Uint8Array): "inbox" | "file" {
-    if (encoded.byteLength <= INBOX_BYTES) {
-      this.#inbox.view(0, encoded.byteLength).set(encoded);
-      return "inbox";
-    }
-    const fd = createMemoryFile("nixl-media-encoded", encoded.byteLength);
-    const range = new AddressRange(roundToPages(encoded.byteLength));
-    try {
-      range.mapFile(fd, 0, range.byteLength);
-      range.view(0, encoded.byteLength).set(encoded);
-      sendDescriptor(this.#channel, fd, FILE_TAG);
-    } finally {
-      range.release();
-      closeDescriptor(fd);
-    }
-    return "file";
   }
 
   #spawn(channel: number): Subprocess<"ignore", "ignore", "pipe"> {
@@ -235,7 +192,8 @@ export class DecoderChild<Memory extends RoomMemory> {
     if (message.type === "ready") {
       this.#started = true;
       this.#process.unref(); // an idle decoder is no reason for the program to go on
-      return this.#becameReady.resolve();
+      this.#becameReady.resolve();
+      return;
     }
     const job = this.#job;
     if (!job || job.id !== message.id || job.failure) return; // of a job that is being given up
@@ -244,18 +202,21 @@ export class DecoderChild<Memory extends RoomMemory> {
         job.taken = true;
         return;
       case "need":
-        return this.#giveRoom(job, message.payloadBytes, message.headerBytes);
+        this.#giveRoom(job, message.payloadBytes, message.headerBytes);
+        return;
       case "failed":
-        return this.#finish(job, () => {
+        this.#finish(job, () => {
           job.room?.dispose();
           job.reject(
             new MediaError(message.code, message.message, message.cause === null ? {} : { cause: message.cause }),
           );
         });
+        return;
       case "done": {
         const room = checkTensor(message.tensor, job.room);
         room.shrink(message.tensor.byteLength);
-        return this.#finish(job, () => job.resolve({ tensor: message.tensor, room }));
+        this.#finish(job, () => job.resolve({ tensor: message.tensor, room }));
+        return;
       }
     }
   }
@@ -297,8 +258,7 @@ export class DecoderChild<Memory extends RoomMemory> {
       });
     }
     this.#rooms.removeOwner(this.owner);
-    closeDescriptor(this.#channel);
-    this.#inbox.release();
+    this.#channel.dispose();
     this.#ended.resolve();
   }
 

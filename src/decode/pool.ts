@@ -141,9 +141,11 @@ export class DecoderPool<Memory extends RoomMemory> {
   #replace(dead: DecoderChild<Memory>): void {
     this.#children = this.#children.filter((child) => child !== dead);
     if (this.#disposed) return;
-    if (dead.started) return this.#startChildren();
-    if (this.#children.length > 0) return;
-    for (const job of this.#waiting.splice(0)) dead.ready.catch(job.reject);
+    if (dead.started) {
+      this.#startChildren();
+    } else if (this.#children.length === 0) {
+      for (const job of this.#waiting.splice(0)) dead.ready.catch(job.reject);
+    }
   }
 
   #assign(): void {

@@ -62,17 +62,23 @@ export function installBun(root: string): string {
   return folder;
 }
 
-/** PATH without any folder that has a Bun. */
-export function pathWithoutBun(): string {
-  const folders = (process.env.PATH ?? "").split(":");
-  return folders.filter((folder) => folder !== "" && !Bun.which("bun", { PATH: folder })).join(":");
+/** A PATH with the few programs that the scripts start, and no Bun, however the machine is set up. */
+export function pathWithoutBun(root: string): string {
+  const folder = join(root, "tools");
+  mkdirSync(folder);
+  for (const tool of ["sh", "sed", "head", "dirname", "readlink", "uname", "find", "env"]) {
+    const path = Bun.which(tool);
+    if (path === null) throw new Error(`the machine has no ${tool}`);
+    symlinkSync(path, join(folder, tool));
+  }
+  return folder;
 }
 
 export interface Ended {
   readonly stdout: string;
   readonly stderr: string;
   readonly exitCode: number | null;
-  readonly signal: string | null;
+  readonly signal: NodeJS.Signals | number | null;
 }
 
 /** What a started process left when it had ended. */
@@ -81,22 +87,22 @@ export async function endOf(child: Bun.Subprocess<"pipe" | "ignore", "pipe", "pi
   return { stdout, stderr, exitCode: child.exitCode, signal: child.signalCode };
 }
 
-/** Starts a command in a folder; the environment has no Bun but the one that is given. */
+/** Starts a command in a folder, which also is its home: by that {@link processesOf} finds what came of it. */
 export function start(command: string[], cwd: string, environment: Record<string, string>) {
-  const env: Record<string, string | undefined> = { ...process.env, PATH: pathWithoutBun(), HOME: cwd, ...environment };
+  const env: Record<string, string | undefined> = { ...process.env, HOME: cwd };
   // What an npm around the tests set must not reach an npm inside them.
   for (const name of Object.keys(env)) if (/^(npm_|INIT_CWD$|NODE_ENV$)/i.test(name)) delete env[name];
   return Bun.spawn(command, { cwd, env: { ...env, ...environment }, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
 }
 
-/** Process ids of the living processes that work in a folder or below it. */
-export function processesIn(folder: string): number[] {
+/** Process ids of the living processes whose home is the folder. */
+export function processesOf(home: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`HOME=${folder}\0`);
+        return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`HOME=${home}\0`);
       } catch {
         return false; // it has ended, or is another user's
       }

@@ -75,12 +75,15 @@ function started(): ChildMemory {
 function receive(message: ParentMessage): void {
   switch (message.type) {
     case "start":
-      return start(message);
+      start(message);
+      return;
     case "slab":
-      return started().addSlab(message.offset, message.byteLength);
+      started().addSlab(message.offset, message.byteLength);
+      return;
     case "room":
     case "refused":
-      return roomAsked?.(message);
+      roomAsked?.(message);
+      return;
     case "job":
       void run(message);
   }

@@ -41,7 +41,7 @@ export function logExcerpt(log: string): string {
   const line = errorLines(log)[0] ?? "ffmpeg gave no reason";
   return line
     .replace(/\[[^\]]*\]\s*/g, "")
-    .replace(/(?:file:|pipe:)?\/[\w./-]+/g, "the input")
+    .replace(/(?<!\w)(?:file:|pipe:)?\/[\w./-]+/g, "the input")
     .replace(/[^!-~]+/g, " ")
     .trim()
     .slice(0, EXCERPT_LENGTH);
@@ -57,15 +57,15 @@ const NO_DECODER =
   /Decoder \(codec [^)]*\) not found|Decoder not found|Decoding requested, but no decoder found|no decoder (?:could be )?found/i;
 const NO_STREAM = /matches no streams/;
 const UNKNOWN_OPTION = /Unrecognized option|Option not found|Unknown input format|No such filter|Protocol not found/;
-const OUT_OF_MEMORY = /Cannot allocate memory|pthread_create|Resource temporarily unavailable/;
+/** Not memory: a clip whose header asks for gigabytes is refused like any damaged one. */
+const NO_THREADS = /pthread_create|Resource temporarily unavailable/;
 /** SIGXCPU: the limit on processor time. */
 const SIGNAL_CPU_LIMIT = 24;
 
 /**
  * Why a run that gave nothing usable failed; null when the medium alone can tell.
  *
- * The program's own troubles are the host's (5xx), except that it cannot be told from here whether a crash by signal or a
- * want of memory was provoked by the medium.
+ * The program's own troubles are the host's (5xx); so is a crash by signal, though a clip may have provoked it.
  */
 export function programFailure(outcome: ProgramOutcome): MediaError | null {
   const { exitCode, signal } = outcome;
@@ -84,6 +84,6 @@ export function programFailure(outcome: ProgramOutcome): MediaError | null {
   if (exitCode === 127 || outcome.log === "") {
     return new MediaError("ffmpeg_unavailable", `the ffmpeg program ends at once with exit code ${exitCode}`);
   }
-  if (OUT_OF_MEMORY.test(log)) return new MediaError("decoder_failed", `ffmpeg ran out of memory: ${logExcerpt(log)}`);
+  if (NO_THREADS.test(log)) return new MediaError("decoder_failed", `ffmpeg cannot start threads: ${logExcerpt(log)}`);
   return null;
 }

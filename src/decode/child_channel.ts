@@ -1,0 +1,79 @@
+/** The parent's side of the memory that it shares with one decoder child: the inbox, and descriptors handed over. */
+import {
+  AddressRange,
+  closeDescriptor,
+  createDescriptorChannel,
+  createMemoryFile,
+  roundToPages,
+  sendDescriptor,
+} from "../../ffi/memory.ts";
+import { FILE_TAG, INBOX_BYTES, INBOX_TAG } from "./protocol.ts";
+import type { SlabGrant } from "./rooms.ts";
+
+/** Made before the child is started; `dispose()` once it has been reaped. */
+export class ChildChannel implements Disposable {
+  readonly #channel: number;
+  readonly #inbox: AddressRange;
+  /** The child's end, to be given to it and then closed with {@link closeChildEnd}. */
+  readonly childEnd: number;
+
+  /** @throws MediaError system_failed */
+  constructor() {
+    const { ours, theirs } = createDescriptorChannel();
+    this.#channel = ours;
+    this.childEnd = theirs;
+    this.#inbox = new AddressRange(INBOX_BYTES);
+    try {
+      this.#handOver("nixl-media-inbox", this.#inbox, INBOX_TAG);
+    } catch (error) {
+      this.closeChildEnd();
+      this.dispose();
+      throw error;
+    }
+  }
+
+  closeChildEnd(): void {
+    closeDescriptor(this.childEnd);
+  }
+
+  /** Hands over a slab, which the pool keeps. */
+  grant(grant: SlabGrant): void {
+    sendDescriptor(this.#channel, grant.fd, grant.offset + 1);
+  }
+
+  /** Lays encoded bytes where the child can see them: small ones in the inbox, others in a file of their own. */
+  deliver(encoded: Uint8Array): "inbox" | "file" {
+    if (encoded.byteLength <= INBOX_BYTES) {
+      this.#inbox.view(0, encoded.byteLength).set(encoded);
+      return "inbox";
+    }
+    const range = new AddressRange(roundToPages(encoded.byteLength));
+    try {
+      this.#handOver("nixl-media-encoded", range, FILE_TAG, encoded);
+    } finally {
+      range.release();
+    }
+    return "file";
+  }
+
+  dispose(): void {
+    closeDescriptor(this.#channel);
+    this.#inbox.release();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** A new memfd, mapped here, with `bytes` in it, given to the child. */
+  #handOver(name: string, range: AddressRange, tag: number, bytes?: Uint8Array): void {
+    const fd = createMemoryFile(name, range.byteLength);
+    try {
+      range.mapFile(fd, 0, range.byteLength);
+      if (bytes) range.view(0, bytes.byteLength).set(bytes);
+      sendDescriptor(this.#channel, fd, tag);
+    } finally {
+      closeDescriptor(fd); // mapping and child keep the memory
+    }
+  }
+}
