@@ -2,6 +2,7 @@
  * `npm run check`: format, lint, types and tests, each also when one before it failed. With `--setup` (`npm test`) the
  * native parts are fetched first. Other arguments go to `bun test`.
  */
+import { constants } from "node:os";
 import { join } from "node:path";
 import { runSetup } from "../src/cli/setup.ts";
 
@@ -19,7 +20,7 @@ const testArguments = process.argv.slice(2).filter((argument) => argument !== "-
 const STEPS: readonly Step[] = [
   { name: "format and lint", args: ["node_modules/@biomejs/biome/bin/biome", "check"] },
   { name: "types", args: ["node_modules/typescript/bin/tsc", "--noEmit"] },
-  { name: "tests", args: ["test", ...testArguments] },
+  { name: "tests", args: ["test", "--timeout", "60000", ...testArguments] },
 ];
 
 process.exitCode = await main();
@@ -32,23 +33,35 @@ async function main(): Promise<number> {
   const failed: string[] = [];
   for (const step of STEPS) {
     console.log(`--- ${step.name}`);
-    const exitCode = await run(step);
-    if (exitCode >= 128) return exitCode;
+    const { exitCode, interruption } = await run(step);
+    if (interruption !== null) return 128 + constants.signals[interruption];
     if (exitCode !== 0) failed.push(step.name);
   }
   console.log(failed.length === 0 ? "--- all checks passed" : `--- failed: ${failed.join(", ")}`);
   return failed.length === 0 ? 0 : 1;
 }
 
-/** @returns the exit code; 128 + signal when this process was told to end meanwhile, or a signal ended the step */
-async function run({ args }: Step): Promise<number> {
-  const child = Bun.spawn([process.execPath, ...args], { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] });
-  const forward = (signal: NodeJS.Signals): void => child.kill(signal);
-  for (const signal of INTERRUPTIONS) process.on(signal, forward);
+/** Runs a step; a signal that comes meanwhile ends it. */
+async function run({ args }: Step): Promise<{ exitCode: number; interruption: NodeJS.Signals | null }> {
+  // A group of its own: the checkers are programs behind launchers, and all of them have to end.
+  const child = Bun.spawn([process.execPath, ...args], {
+    cwd: ROOT,
+    stdio: ["ignore", "inherit", "inherit"],
+    detached: true,
+  });
+  let interruption: NodeJS.Signals | null = null;
+  const end = (signal: NodeJS.Signals): void => {
+    interruption ??= signal;
+    try {
+      process.kill(-child.pid, signal);
+    } catch {
+      // it has ended by itself
+    }
+  };
+  for (const signal of INTERRUPTIONS) process.on(signal, end);
   try {
-    const exitCode = await child.exited;
-    return exitCode;
+    return { exitCode: await child.exited, interruption };
   } finally {
-    for (const signal of INTERRUPTIONS) process.off(signal, forward);
+    for (const signal of INTERRUPTIONS) process.off(signal, end);
   }
 }

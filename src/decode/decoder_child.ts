@@ -14,6 +14,9 @@ const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
 /** What of a child's stderr is kept to explain its death, bytes. */
 const STDERR_KEPT = 2000;
 
+/** A child that is not ready by then never will be. */
+const START_TIMEOUT_MS = 60_000;
+
 /** Variables that a child inherits; the server's secrets are not for it. */
 const INHERITED_VARIABLES = [
   "PATH",
@@ -72,6 +75,8 @@ export class DecoderChild<Memory extends RoomMemory> {
   readonly #channel = new ChildChannel();
   readonly #becameReady = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
+  readonly #startTimer: ReturnType<typeof setTimeout>;
+  #endTimer: ReturnType<typeof setInterval> | undefined;
   #job: RunningJob<Memory> | null = null;
   #nextJob = 1;
   #stderr = "";
@@ -94,6 +99,9 @@ export class DecoderChild<Memory extends RoomMemory> {
     } finally {
       this.#channel.closeChildEnd();
     }
+    // An idle decoder is no reason for the program to go on. While it starts, works or ends, a timer is.
+    this.#process.unref();
+    this.#startTimer = setTimeout(() => this.kill(), START_TIMEOUT_MS);
     rooms.addOwner(owner);
     this.#keepStderr().catch(() => {}); // what it said is only a help
     this.#say({ type: "start", poolBytes: settings.poolBytes, ffmpegPath: settings.ffmpegPath });
@@ -141,7 +149,6 @@ export class DecoderChild<Memory extends RoomMemory> {
       failure: null,
     };
     this.#job = job;
-    this.#process.ref();
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
     try {
@@ -155,7 +162,9 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /** SIGKILL. A running job fails with `failure` once the process has been reaped. */
   kill(failure: MediaError | null = null): void {
+    if (!this.#alive) return;
     if (this.#job) this.#job.failure ??= failure;
+    this.#endTimer ??= setInterval(() => {}, START_TIMEOUT_MS);
     this.#process.kill("SIGKILL");
   }
 
@@ -191,7 +200,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   #handle(message: ChildMessage): void {
     if (message.type === "ready") {
       this.#started = true;
-      this.#process.unref(); // an idle decoder is no reason for the program to go on
+      clearTimeout(this.#startTimer);
       this.#becameReady.resolve();
       return;
     }
@@ -237,13 +246,14 @@ export class DecoderChild<Memory extends RoomMemory> {
   #finish(job: RunningJob<Memory>, settle: () => void): void {
     clearTimeout(job.timer);
     this.#job = null;
-    this.#process.unref();
     settle();
   }
 
   /** The process has been reaped: nothing can write to its memory any more. */
   #exited(exitCode: number | null, signal: number | string | null): void {
     this.#alive = false;
+    clearTimeout(this.#startTimer);
+    clearInterval(this.#endTimer);
     const how = signal === null ? `exit code ${exitCode}` : `signal ${signal}`;
     const cause = this.#stderr === "" ? how : `${how}: ${this.#stderr}`;
     this.#becameReady.reject(new MediaError("decoder_failed", "The decoder process ended while it started", { cause }));

@@ -89,6 +89,7 @@ describe("giving up", () => {
   test("takes a waiting job out of the line at once", async () => {
     const decoder = await open();
     const running = decoder.decode(LONG);
+    await busyChild(decoder);
     const controller = new AbortController();
     const waiting = decoder.decode(SMALL, { signal: controller.signal });
     await eventually("it waits", () => decoder.queueLength === 1);
@@ -125,8 +126,9 @@ test("more waiting media than the queue takes are refused, and those in line are
 
 test("a job that runs and one that waits fail when the decoder is disposed, and nothing is left running", async () => {
   const decoder = await open();
-  const jobs = [decoder.decode(LONG), decoder.decode(SMALL)];
+  const running = decoder.decode(LONG);
   const { child, ffmpeg } = await busyChild(decoder);
+  const jobs = [running, decoder.decode(SMALL)];
   const settled = Promise.allSettled(jobs);
   await decoder.dispose();
   for (const outcome of await settled)
