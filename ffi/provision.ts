@@ -138,10 +138,11 @@ async function runPip(
   writeFileSync(requirements, `${wheel.name}==${wheel.version} ${hashes.join(" ")}\n`);
   // Its temporary files go where they are removed in any case: pip leaves them behind when it is killed.
   const pipEnvironment = { ...environment, ...PIP_ENVIRONMENT, TMPDIR: staging };
+  // Only libraries and programs are wanted, which do not care what Python unpacks them.
   // biome-ignore format: one option with its value a line
   const pip = Bun.spawn([
     interpreter, "-m", "pip", "install",
-    "--no-deps", "--require-hashes", "--no-compile",
+    "--no-deps", "--require-hashes", "--no-compile", "--ignore-requires-python",
     "--only-binary", ":all:",
     "--python-version", WHEEL_PYTHON_VERSION,
     "--progress-bar", "off",

@@ -68,9 +68,15 @@ take_lock() {
   mkdir -p "$root/.native"
   self=$(uname -n):$$
   waited=0
+  refused=0
   until ln -s "$self" "$lock" 2>/dev/null; do
-    holder=$(readlink "$lock") || continue
-    if [ "${holder%:*}" = "$(uname -n)" ] && ! kill -0 "${holder##*:}" 2>/dev/null; then
+    if ! holder=$(readlink "$lock"); then
+      # Given back in this moment; or it cannot be made at all.
+      refused=$((refused + 1))
+      if [ "$refused" -ge 10 ]; then fail "cannot write to $root/.native, where installing keeps its lock"; fi
+      continue
+    fi
+    if [ "${holder%:*}" = "$(uname -n)" ] && ! [ -d "/proc/${holder##*:}" ]; then
       if mkdir "$lock.clearing" 2>/dev/null; then
         if [ "$(readlink "$lock")" = "$holder" ]; then rm -f "$lock"; fi
         rmdir "$lock.clearing"
@@ -114,11 +120,12 @@ install_packages() {
   : >node_modules/.installed
 }
 
-# The first time, the native parts are fetched as well, so that whatever was asked for can work. What cannot be had is
-# for the program to say.
+# The first time, the native parts are fetched as well for what needs them and does not see to it itself. What cannot be
+# had is for the program to say.
 first_setup() {
-  case $1 in scripts/setup.ts | scripts/check.ts | scripts/demo.ts) return ;; esac
-  run_interruptibly "$bun" --no-install "$root/scripts/setup.ts" || :
+  case $1 in
+    src/* | scripts/interop.sh) run_interruptibly "$bun" --no-install "$root/scripts/setup.ts" || : ;;
+  esac
 }
 
 in_callers_folder=

@@ -78,8 +78,8 @@ function untilEnded() {
     controller.abort();
     signalled.resolve();
   };
-  process.once("SIGINT", end);
-  process.once("SIGTERM", end);
+  process.on("SIGINT", end);
+  process.on("SIGTERM", end);
   const stdinEnd = async (): Promise<void> => {
     for await (const _ of Bun.stdin.stream()) {
       // What is typed means nothing; only the end does.

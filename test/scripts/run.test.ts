@@ -213,6 +213,14 @@ test(
   NPM_TIMEOUT_MS,
 );
 
+test("where the lock cannot be made, the launcher says so instead of trying forever", async () => {
+  const root = project({ installed: false, files: { "echo.ts": ECHO } });
+  symlinkSync("/proc/self", join(root, ".native"));
+  const ended = await endOf(launch(root, ["echo.ts"]));
+  expect(ended).toMatchObject({ stdout: "", exitCode: 1 });
+  expect(ended.stderr).toContain("cannot write to");
+});
+
 test(
   "an installation that fails ends the launcher with the reason, and gives the lock back",
   async () => {
