@@ -6,6 +6,11 @@ import type { MediaDescriptor } from "../tensor/index.ts";
 import { jsonOption } from "./json_option.ts";
 import { complain, errorLine, JsonLines } from "./output.ts";
 
+/** Signals closer together than this are one. */
+const REPEATED_SIGNAL_MS = 500;
+/** What a shell calls the end by SIGINT. */
+const EXIT_INTERRUPTED = 130;
+
 type Outcome = { readonly descriptor: MediaDescriptor } | { readonly error: unknown };
 
 /**
@@ -74,7 +79,11 @@ async function* loadAll(loader: MediaLoader, files: string[], signal: AbortSigna
 function untilEnded() {
   const controller = new AbortController();
   const signalled = Promise.withResolvers<void>();
+  let ended = 0;
   const end = (): void => {
+    // npm forwards what the terminal sent already, so the same Ctrl-C may come twice; a later one is meant.
+    if (controller.signal.aborted && performance.now() - ended > REPEATED_SIGNAL_MS) process.exit(EXIT_INTERRUPTED);
+    if (!controller.signal.aborted) ended = performance.now();
     controller.abort();
     signalled.resolve();
   };

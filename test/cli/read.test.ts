@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import sharp from "sharp";
+import { MediaDescriptor } from "../../src/index.ts";
+import { linesOf, runCli, startCli } from "../support/cli.ts";
+import { mediaPath } from "../support/media.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "read-"));
+const FILES = ["odd.jpg", "rgba.png", "gray_alpha.png", "h264.mp4"];
+let holder: ReturnType<typeof startCli>;
+let lines: string[];
+
+beforeAll(async () => {
+  holder = startCli(["describe", ...FILES.map(mediaPath), "--video", '{"num_frames":5}']);
+  lines = await Array.fromAsync(linesOf(holder.stdout));
+});
+
+afterAll(async () => {
+  await holder.stdin.end();
+  await holder.exited;
+  rmSync(folder, { recursive: true });
+});
+
+/** JSON lines of `read`'s stdout. */
+function results(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+test("prints shape, dtype, whether it is verified, and the speed, for each medium in order", async () => {
+  const run = await runCli(["read"], { stdin: lines.join("\n") });
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  const printed = results(run.stdout);
+  expect(printed.map(({ shape, dtype, verified }) => ({ shape, dtype, verified }))).toEqual([
+    { shape: [333, 501, 3], dtype: "UINT8", verified: true },
+    { shape: [43, 61, 4], dtype: "UINT8", verified: true },
+    { shape: [43, 61, 2], dtype: "UINT8", verified: true },
+    { shape: [5, 120, 160, 3], dtype: "UINT8", verified: null },
+  ]);
+  for (const { gb_per_s } of printed) expect(gb_per_s).toBeGreaterThan(0);
+});
+
+test("writes pictures that have the same pixels, and a contact sheet for a clip", async () => {
+  const run = await runCli(["read", "--out", join(folder, "out.png")], { stdin: lines.join("\n") });
+  expect(results(run.stdout).map(({ out }) => out)).toEqual(
+    ["out.png", "out-2.png", "out-3.png", "out-4.png"].map((name) => join(folder, name)),
+  );
+  const pixels = (path: string) => sharp(path).raw().toBuffer();
+  expect(Buffer.compare(await pixels(join(folder, "out.png")), await pixels(mediaPath("odd.jpg")))).toBe(0);
+  expect(Buffer.compare(await pixels(join(folder, "out-2.png")), await pixels(mediaPath("rgba.png")))).toBe(0);
+  const sheet = await sharp(join(folder, "out-4.png")).metadata();
+  expect([sheet.width, sheet.height]).toEqual([3 * 160, 2 * 120]);
+});
+
+test("writes the raw tensor to any other name", async () => {
+  const path = join(folder, "tensor.raw");
+  await runCli(["read", "--out", path], { stdin: String(lines[1]) });
+  const raw = await Bun.file(path).bytes();
+  const expected = await sharp(mediaPath("rgba.png")).raw().toBuffer();
+  expect(Buffer.compare(raw, expected)).toBe(0);
+});
+
+test("says when a medium is not what its hash claims, with exit code 1", async () => {
+  const forged = String(lines[0]).replace(/"content_hash":"[0-9a-f]{16}"/, '"content_hash":"0123456789abcdef"');
+  const run = await runCli(["read"], { stdin: forged });
+  expect(run.code).toBe(1);
+  expect(results(run.stdout)).toMatchObject([{ verified: false }]);
+});
+
+describe("bad lines", () => {
+  test("are a line with the code on stderr each, and the others are read", async () => {
+    const run = await runCli(["read"], { stdin: `nonsense\n\n{"a":1}\n${lines[1]}\n` });
+    expect(run.code).toBe(1);
+    expect(results(run.stdout)).toMatchObject([{ shape: [43, 61, 4], verified: true }]);
+    const complaints = run.stderr.trim().split("\n");
+    expect(complaints).toHaveLength(2);
+    for (const complaint of complaints) expect(complaint).toContain("[descriptor_invalid]");
+  });
+
+  test("do not bring the metadata text, which is a secret, into the messages", async () => {
+    const broken = String(lines[0]).replace('"Dram"', '"Drum"');
+    const run = await runCli(["read"], { stdin: broken });
+    expect(run).toMatchObject({ code: 1, stdout: "" });
+    expect(run.stderr).not.toContain(MediaDescriptor.parse(lines[0]).nixlMetadata.slice(0, 40));
+  });
+
+  test("that never end are not kept in memory", async () => {
+    const run = await runCli(["read"], { stdin: `${"x".repeat(40_000_000)}\n${lines[1]}\n` });
+    expect(run.code).toBe(1);
+    expect(results(run.stdout)).toHaveLength(1);
+  });
+});
+
+test("no input is no work", async () => {
+  expect(await runCli(["read"])).toMatchObject({ code: 0, stdout: "", stderr: "" });
+});
+
+test("an output file that cannot be written is a coded error", async () => {
+  const run = await runCli(["read", "--out", join(mediaPath("rgba.png"), "out.png")], { stdin: String(lines[1]) });
+  expect(run).toMatchObject({ code: 1, stdout: "" });
+  expect(run.stderr).toContain("[file_unreadable]");
+});
