@@ -1,6 +1,6 @@
 /** Settings of video decoding: one zod schema that is the types, the checks and the documentation. */
 import { z } from "zod";
-import { parseOptions } from "../../tensor/validation.ts";
+import { parseOptions } from "../../options.ts";
 
 /** Decoded bytes of one clip that are allowed where no limit is set: 512 MiB. */
 export const DEFAULT_VIDEO_MAX_ALLOC = 512 * 1024 * 1024;

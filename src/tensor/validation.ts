@@ -1,1 +1,0 @@
-export { describeIssues, parseOptions } from "../options.ts";
