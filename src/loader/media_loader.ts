@@ -1,5 +1,4 @@
 /** The product: from a source to a descriptor of registered memory. */
-import type { z } from "zod";
 import type { MediaSource } from "../fetch/index.ts";
 import { describeRoom, NixlAgent } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
@@ -31,15 +30,20 @@ export class MediaLoader implements AsyncDisposable {
       options,
       "loader options",
     );
-    const agent = new NixlAgent(agentOptions);
-    let decoder: MediaDecoder | undefined;
+    // The decoders start while the agent is created, which blocks this thread.
+    const opening = MediaDecoder.open(decoderOptions);
+    let agent: NixlAgent | undefined;
     try {
-      decoder = await MediaDecoder.open(decoderOptions as z.input<typeof mediaLoaderOptionsSchema>);
+      agent = new NixlAgent(agentOptions);
+      const decoder = await opening;
       decoder.pool.register(agent);
       return new MediaLoader(decoder, agent);
     } catch (error) {
-      await decoder?.dispose();
-      agent.dispose();
+      await opening.then(
+        (decoder) => decoder.dispose(),
+        () => {},
+      );
+      agent?.dispose();
       throw error;
     }
   }
