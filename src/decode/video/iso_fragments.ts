@@ -1,6 +1,6 @@
 /** Movie fragments (ISO/IEC 14496-12, 8.8): how long a track is and where its samples end when they stand there. */
 import { MediaError } from "../../errors.ts";
-import type { Box, BoxReader } from "./iso_boxes.ts";
+import type { Box, BoxReader } from "../iso_boxes.ts";
 
 export interface Fragments {
   /** Where the track ends, in ticks. */

@@ -4,7 +4,7 @@
  * the media header's, the sample table's and the edit list's; the frame rate is exact when all samples last equally long.
  */
 import { MediaError } from "../../errors.ts";
-import { type Box, BoxReader } from "./iso_boxes.ts";
+import { type Box, BoxReader } from "../iso_boxes.ts";
 import { readFragments } from "./iso_fragments.ts";
 import { type Rational, reduced, rescaled } from "./rational.ts";
 

@@ -1,6 +1,6 @@
-/** The boxes of ISO base media files (ISO/IEC 14496-12, 4.2) and the numbers in them. */
+/** The boxes of ISO base media files (ISO/IEC 14496-12, 4.2), of which MP4, QuickTime and AVIF consist, and their numbers. */
 
-/** More boxes than this on one level are no film; an hour in fragments of a second has some ten thousand. */
+/** More boxes than this on one level are no sound file; an hour in fragments of a second has some ten thousand. */
 const MOST_BOXES = 200_000;
 
 export interface Box {
@@ -14,7 +14,10 @@ export interface Box {
   readonly isCut: boolean;
 }
 
-/** Numbers out of boxes. Reading past the end of the file gives zeros: what is cut off is found by the sample table. */
+/**
+ * Boxes of a file, and numbers out of them at offsets from the beginning of a box's content. Reading past the end of the
+ * file gives zeros: whoever reads checks with {@link Box.isCut} and {@link Box.end} what has to be there.
+ */
 export class BoxReader {
   readonly #view: DataView;
 
@@ -22,14 +25,14 @@ export class BoxReader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /** Boxes that begin from `start` up to `end`. An impossible size ends the list, and so do too many. */
-  boxes(start: number, end: number): Box[] {
+  /** Boxes that begin from `start` up to `end`; the file's own without arguments. An impossible size ends the list, and so do too many. */
+  boxes(start = 0, end = this.#view.byteLength): Box[] {
     const found: Box[] = [];
     const limit = Math.min(end, this.#view.byteLength);
     for (let at = start; at + 8 <= limit && found.length < MOST_BOXES; ) {
       const size = this.#uint32(at);
       const headerBytes = size === 1 ? 16 : 8;
-      const whole = size === 1 ? this.#uint32(at + 8) * 2 ** 32 + this.#uint32(at + 12) : size || limit - at;
+      const whole = size === 1 ? this.#uint64(at + 8) : size || limit - at;
       if (whole < headerBytes) break;
       found.push({
         type: this.#latin1(at + 4, 4),
@@ -65,9 +68,14 @@ export class BoxReader {
     return this.#uint32(box.start + at);
   }
 
-  /** A number of 32 or, when `isLong`, 64 bits; inexact from 2^53. */
-  unsigned(box: Box, at: number, isLong: boolean): number {
-    return isLong ? this.uint32(box, at) * 2 ** 32 + this.uint32(box, at + 4) : this.uint32(box, at);
+  /** Inexact from 2^53. */
+  uint64(box: Box, at: number): number {
+    return this.#uint64(box.start + at);
+  }
+
+  /** A signed number of 32 bits. */
+  int32(box: Box, at: number): number {
+    return this.#uint32(box.start + at) | 0;
   }
 
   /** The 24 flag bits behind a full box's version. */
@@ -81,12 +89,17 @@ export class BoxReader {
     return Math.min(this.uint32(box, at), Math.max(0, Math.floor(room / entryBytes)));
   }
 
+  /** Latin-1. */
   text(box: Box, at: number, length: number): string {
     return this.#latin1(box.start + at, length);
   }
 
   #uint32(position: number): number {
     return position + 4 <= this.#view.byteLength ? this.#view.getUint32(position) : 0;
+  }
+
+  #uint64(position: number): number {
+    return this.#uint32(position) * 2 ** 32 + this.#uint32(position + 4);
   }
 
   #latin1(position: number, length: number): string {
