@@ -1,6 +1,6 @@
 /** libnixl's agent as plain calls: each method is one native operation. Policy (names, pools, caching) is src/nixl's. */
 import { MediaError } from "../src/errors.ts";
-import { check, cString, numberOf, openNixl, pointerOf, shim, textOf, viewOf } from "./native.ts";
+import { check, checkProgress, cString, numberOf, openNixl, pointerOf, shim, textOf, viewOf } from "./native.ts";
 
 /** Longest agent name taken from a remote's metadata, with its NUL. */
 const NAME_CAPACITY = 512;
@@ -95,7 +95,7 @@ export class NativeAgent implements Disposable {
     notification: Uint8Array,
   ): NativeTransfer {
     const out = new BigUint64Array(1);
-    check(
+    checkProgress(
       shim().agent_read(
         this.#pointer(),
         cString(remote),
@@ -112,7 +112,7 @@ export class NativeAgent implements Disposable {
 
   /** Whether a transfer is done. @throws MediaError nixl_failed when it failed; it must still be released */
   poll(transfer: NativeTransfer): boolean {
-    return check(shim().transfer_poll(this.#pointer(), pointerOf(transfer.handle))) === 0;
+    return checkProgress(shim().transfer_poll(this.#pointer(), pointerOf(transfer.handle)));
   }
 
   /** Ends a transfer, whatever its state. @throws MediaError nixl_failed: its local memory must then not be reused */

@@ -22,7 +22,8 @@ export const ENVIRONMENT = {
   },
   NIXL_MEDIA_SHIM_PATH: {
     default: null,
-    meaning: "a native shim that was built ahead; unset, Bun compiles it at start",
+    meaning:
+      "a native shim that was built ahead; unset, the one that npm run build:shim made, else Bun compiles it at start",
   },
   DYN_MM_NIXL_PROGRESS_DELAY_US: {
     default: "1000",
@@ -30,6 +31,11 @@ export const ENVIRONMENT = {
   },
   NIXL_LOG_LEVEL: { default: "FATAL", meaning: "libnixl's log level" },
   UCX_LOG_LEVEL: { default: "fatal", meaning: "UCX's log level" },
+  UCX_DEBUG_SIGNO: {
+    default: "0",
+    meaning: "signal by which UCX starts to log debug messages; UCX itself would take SIGHUP away from the program",
+  },
+  UCX_HANDLE_ERRORS: { default: "none", meaning: "what UCX does on fatal signals, which Bun handles itself" },
 } as const satisfies Record<string, EnvironmentVariable>;
 
 /** One of the names in {@link ENVIRONMENT}. */

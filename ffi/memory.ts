@@ -59,10 +59,13 @@ export class AddressRange {
   }
 }
 
-/** A new memfd of exactly `byteLength` bytes, close-on-exec, that can neither grow nor shrink. The caller closes it. */
-export function createMemoryFile(name: string, byteLength: number): number {
+/**
+ * A new memfd of exactly `byteLength` bytes, close-on-exec, that can neither grow nor shrink. The caller closes it.
+ * @param options.sealable whether {@link sealReadOnly} is to follow; otherwise nobody can seal it any further
+ */
+export function createMemoryFile(name: string, byteLength: number, options: { sealable?: boolean } = {}): number {
   const out = new Int32Array(1);
-  check(shim().file_create(cString(name), byteLength, out));
+  check(shim().file_create(cString(name), byteLength, options.sealable ? 1 : 0, out));
   return out[0] ?? -1;
 }
 

@@ -9,13 +9,18 @@ import { cc, dlopen, type Pointer, toArrayBuffer } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { MediaError } from "../src/errors.ts";
+import { type EnvironmentName, readEnvironment } from "./environment.ts";
 import { locateNixl, projectNativeFolder } from "./locate.ts";
 import { SYMBOLS } from "./symbols.ts";
 
 /** Must equal SHIM_ABI_VERSION in shim.c: a library that was built ahead may be older than this file. */
-const ABI_VERSION = 1;
+const ABI_VERSION = 2;
 /** Statuses at and below this are refused system calls: −1000 − errno. */
 const SYSTEM_STATUS = -1000;
+
+/** The shim's own status: libnixl is not open. */
+const NOT_OPEN_STATUS = -100;
+const IN_PROGRESS_STATUS = 1;
 
 const SOURCE = fileURLToPath(new URL("./shim.c", import.meta.url));
 
@@ -26,7 +31,7 @@ const NIXL_STATUS_NAMES: Record<number, string> = {
   [-4]: "NIXL_ERR_EXCEPTION",
   [-5]: "NIXL_ERR_NO_TELEMETRY",
   [-6]: "NIXL_ERR_NOT_FOUND",
-  [-100]: "SHIM_NOT_OPEN",
+  [NOT_OPEN_STATUS]: "SHIM_NOT_OPEN",
 };
 
 type Shim = ReturnType<typeof compile>;
@@ -90,20 +95,29 @@ export class NativeStatus extends Error {
 }
 
 /**
- * Turns a failing status into an error; every native call goes through here.
- * @returns 0 (done) or 1 (in progress, still running)
+ * Turns a status that is not success into an error; every native call goes through here or {@link checkProgress}.
  * @throws MediaError nixl_failed or system_failed, with the NativeStatus as its cause
  */
-export function check(status: number): 0 | 1 {
-  if (status === 0 || status === 1) return status;
+export function check(status: number): void {
+  if (status === 0) return;
   const attempted = String(shim().shim_last_error());
   const name =
     status <= SYSTEM_STATUS ? `errno ${SYSTEM_STATUS - status}` : (NIXL_STATUS_NAMES[status] ?? `status ${status}`);
   const cause = new NativeStatus(status, name, attempted);
-  if (status <= SYSTEM_STATUS)
+  if (status <= SYSTEM_STATUS) {
     throw new MediaError("system_failed", `The system refused ${attempted} (${name})`, { cause });
-  if (status === -100) throw new MediaError("nixl_unavailable", `libnixl cannot be used: ${attempted}`, { cause });
+  }
+  if (status === NOT_OPEN_STATUS) {
+    throw new MediaError("nixl_unavailable", `libnixl cannot be used: ${attempted}`, { cause });
+  }
   throw new MediaError("nixl_failed", `NIXL refused ${attempted} (${name})`, { cause });
+}
+
+/** As {@link check}, for what may take its time. @returns whether it is done */
+export function checkProgress(status: number): boolean {
+  if (status === IN_PROGRESS_STATUS) return false;
+  check(status);
+  return true;
 }
 
 /** Text as C wants it. */
@@ -145,10 +159,19 @@ export function setNativeEnvironment(name: string, value: string, overwrite: boo
   check(shim().shim_set_environment(cString(name), cString(value), overwrite ? 1 : 0));
 }
 
+/** What libnixl and UCX read of the environment, and what holds for them where it is silent. */
+const NATIVE_VARIABLES = [
+  "NIXL_LOG_LEVEL",
+  "UCX_LOG_LEVEL",
+  "UCX_DEBUG_SIGNO",
+  "UCX_HANDLE_ERRORS",
+] as const satisfies readonly EnvironmentName[];
+
 let nixlPath: string | undefined;
 
 /**
- * Opens libnixl once. Log levels that the environment does not set are the quiet ones: libnixl and UCX write to stdout.
+ * Opens libnixl once. Where the environment is silent it is kept quiet, since libnixl and UCX write to stdout, and UCX away
+ * from signals, which are the program's.
  * @returns the path that was opened
  * @throws MediaError nixl_unavailable with the remedy, native_missing
  */
@@ -156,8 +179,7 @@ export function openNixl(): string {
   if (nixlPath !== undefined) return nixlPath;
   const found = locateNixl();
   if (found.path === null) throw new MediaError("nixl_unavailable", found.remedy);
-  setNativeEnvironment("NIXL_LOG_LEVEL", process.env.NIXL_LOG_LEVEL ?? "FATAL", true);
-  setNativeEnvironment("UCX_LOG_LEVEL", process.env.UCX_LOG_LEVEL ?? "fatal", true);
+  for (const name of NATIVE_VARIABLES) setNativeEnvironment(name, readEnvironment(name) ?? "", true);
   const status = shim().shim_open_nixl(cString(found.path));
   if (status !== 0) {
     const cause = new NativeStatus(status, "SHIM_NOT_OPEN", String(shim().shim_last_error()));

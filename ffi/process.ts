@@ -1,7 +1,8 @@
 /** Programs that die with this process, hold only the descriptors they were given, and are limited by the kernel. */
+import { readFileSync } from "node:fs";
 import { MediaError } from "../src/errors.ts";
 import { AddressRange, closeDescriptor, createMemoryFile, roundToPages, sealReadOnly } from "./memory.ts";
-import { check, cString, NativeStatus, shim } from "./native.ts";
+import { check, checkProgress, cString, NativeStatus, shim } from "./native.ts";
 
 /** A private anonymous file, mapped here. */
 export interface PrivateFile extends Disposable {
@@ -38,15 +39,25 @@ export interface SpawnOptions {
   readonly fileSizeLimitBytes: number;
 }
 
-/** Variables that a program started here inherits; nothing else of the environment does. */
+/** What a program needs of the environment to run at all; the rest may hold secrets. */
 const INHERITED_VARIABLES = ["PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL"];
 
-/** errno ENOENT, EACCES, ENOEXEC: the program itself is the trouble, not the machine. */
-const PROGRAM_ERRORS = new Set([-1002, -1013, -1008]);
+/** Statuses of a refused execve(2) that blame the program: ENOENT, EACCES, ENOEXEC. */
+const PROGRAM_STATUSES: ReadonlySet<number> = new Set([-1002, -1013, -1008]);
+
+/** The part of this process's environment that a program which it starts gets. @param extra names of further variables */
+export function inheritedEnvironment(extra: readonly string[] = []): Record<string, string> {
+  return Object.fromEntries(
+    [...INHERITED_VARIABLES, ...extra].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
 
 /** @param byteLength exact size; @throws MediaError system_failed */
 export function createFile(name: string, byteLength: number): PrivateFile {
-  const fd = createMemoryFile(name, byteLength);
+  const fd = createMemoryFile(name, byteLength, { sealable: true });
   let range: AddressRange | undefined;
   try {
     range = new AddressRange(roundToPages(Math.max(byteLength, 1)));
@@ -74,15 +85,12 @@ export function createFile(name: string, byteLength: number): PrivateFile {
 }
 
 /**
- * Starts a program.
- * @throws MediaError ffmpeg_unavailable when the program is missing or not executable, system_failed otherwise
+ * Starts a program with {@link inheritedEnvironment} for its environment.
+ * @throws MediaError system_failed; {@link isProgramUnusable} tells whether the program is to blame
  */
 export function spawn(program: string, args: readonly string[], options: SpawnOptions): SpawnedProcess {
   const argv = [program, ...args];
-  const environment = INHERITED_VARIABLES.flatMap((name) => {
-    const value = process.env[name];
-    return value === undefined ? [] : [`${name}=${value}`];
-  });
+  const environment = Object.entries(inheritedEnvironment()).map(([name, value]) => `${name}=${value}`);
   const pidOut = new Int32Array(1);
   const status = shim().process_spawn(
     cString(program),
@@ -97,16 +105,15 @@ export function spawn(program: string, args: readonly string[], options: SpawnOp
     options.fileSizeLimitBytes,
     pidOut,
   );
-  if (PROGRAM_ERRORS.has(status)) {
-    const cause = new NativeStatus(status, `errno ${-1000 - status}`, "execve");
-    throw new MediaError("ffmpeg_unavailable", "the ffmpeg program cannot be started", { cause });
-  }
   check(status);
   return startedProcess(pidOut[0] ?? -1);
 }
 
-/** The two halves of what a decode program needs, as one object. */
-export const processRunner = { createFile, spawn };
+/** Whether {@link spawn} failed because the program is missing, may not be executed or is none; else the system is short. */
+export function isProgramUnusable(error: unknown): boolean {
+  const cause = error instanceof MediaError ? error.cause : null;
+  return cause instanceof NativeStatus && cause.attempted === "execve" && PROGRAM_STATUSES.has(cause.status);
+}
 
 function startedProcess(pid: number): SpawnedProcess {
   let end: ProcessEnd | null = null;
@@ -116,7 +123,7 @@ function startedProcess(pid: number): SpawnedProcess {
       if (end) return end;
       const code = new Int32Array(1);
       const signal = new Int32Array(1);
-      if (check(shim().process_wait(pid, milliseconds, code, signal)) === 1) return null;
+      if (!checkProgress(shim().process_wait(pid, milliseconds, code, signal))) return null;
       const killedBy = signal[0] ?? 0;
       end = killedBy === 0 ? { exitCode: code[0] ?? -1, signal: null } : { exitCode: null, signal: killedBy };
       return end;
@@ -125,6 +132,17 @@ function startedProcess(pid: number): SpawnedProcess {
       if (!end) check(shim().process_kill(pid));
     },
   };
+}
+
+/**
+ * Limits this process's private writable memory to what it has now and so much more; then allocations fail, which ends most
+ * programs. Shared mappings do not count, and it cannot be raised again.
+ * @param bytes on top of what the runtime has reserved by now (proc(5), VmData)
+ */
+export function limitMemoryGrowth(bytes: number): void {
+  const reserved = /^VmData:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
+  if (reserved === undefined) throw new MediaError("system_failed", "the memory of this process cannot be told");
+  check(shim().process_limit_data(Number(reserved) * 1024 + bytes));
 }
 
 /** This process is killed when its parent ends. @throws MediaError system_failed when the parent is gone already */

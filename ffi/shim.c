@@ -17,7 +17,7 @@ typedef long ssize_t;
 typedef unsigned int uint32_t;
 
 #define NULL ((void *)0)
-#define SHIM_ABI_VERSION 1
+#define SHIM_ABI_VERSION 2
 #define STATUS_NOT_OPEN (-100)
 #define STATUS_SYSTEM (-1000)
 
@@ -95,6 +95,7 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 #define PR_SET_NO_NEW_PRIVS 38
 #define RLIMIT_CPU 0
 #define RLIMIT_FSIZE 1
+#define RLIMIT_DATA 2
 #define RLIMIT_CORE 4
 #define RLIMIT_AS 9
 #define SIGKILL 9
@@ -493,11 +494,14 @@ int memory_release(uint64_t address, uint64_t length) {
   return munmap((void *)address, length) ? failed_system("munmap") : 0;
 }
 
-/* A memfd of exactly `length` bytes, close-on-exec, sealed against growing and shrinking. Closed by the caller. */
-int file_create(const char *name, uint64_t length, int *out) {
+/*
+ * A memfd of exactly `length` bytes, close-on-exec, sealed against growing and shrinking, and against further seals unless
+ * they are to come (whoever else has it could otherwise seal it against us). Closed by the caller.
+ */
+int file_create(const char *name, uint64_t length, int seals_follow, int *out) {
   int fd = (int)syscall(SYS_MEMFD_CREATE, name, (long)(MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd < 0) return failed_system("memfd_create");
-  if (ftruncate(fd, (long)length) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
+  if (ftruncate(fd, (long)length) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | (seals_follow ? 0 : F_SEAL_SEAL))) {
     int status = failed_system("memfd size and seals");
     close(fd);
     return status;
@@ -558,15 +562,16 @@ struct descriptor_control {
 #define DESCRIPTOR_CONTROL_LENGTH 20
 #define SOL_SOCKET 1
 #define SCM_RIGHTS 1
+#define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 #define MSG_CMSG_CLOEXEC 0x40000000
 
-/* Sends one descriptor with a tag to the other end of a channel. */
+/* Sends one descriptor with a tag to the other end of a channel. Fails rather than waits when that end takes nothing. */
 int channel_send(int channel, int fd, uint64_t tag) {
   struct io_vector vector = {&tag, sizeof tag};
   struct descriptor_control control = {DESCRIPTOR_CONTROL_LENGTH, SOL_SOCKET, SCM_RIGHTS, fd, 0};
   struct message_header message = {NULL, 0, &vector, 1, &control, sizeof control, 0};
-  return sendmsg(channel, &message, MSG_NOSIGNAL) < 0 ? failed_system("sendmsg (descriptor)") : 0;
+  return sendmsg(channel, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? failed_system("sendmsg (descriptor)") : 0;
 }
 
 /* Receives one descriptor and its tag, waiting for it. */
@@ -592,10 +597,18 @@ int process_die_with_parent(int expected_parent) {
   return getppid() == expected_parent ? 0 : failed("process_die_with_parent", "the parent is gone", STATUS_SYSTEM);
 }
 
+/* The most private writable memory that this process may have, bytes, what it has included. */
+int process_limit_data(uint64_t bytes) {
+  uint64_t pair[2];
+  pair[0] = bytes;
+  pair[1] = bytes;
+  return setrlimit(RLIMIT_DATA, pair) ? failed_system("setrlimit") : 0;
+}
+
 static void limit(int resource, uint64_t value) {
   uint64_t pair[2];
   pair[0] = value;
-  pair[1] = value;
+  pair[1] = value + (resource == RLIMIT_CPU); /* SIGXCPU at the soft limit; at the hard one, or when equal, SIGKILL */
   if (value) setrlimit(resource, pair);
 }
 

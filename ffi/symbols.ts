@@ -68,7 +68,10 @@ export const SYMBOLS = {
   memory_map_file: { args: [/* memfd */ "i32", /* address */ "u64", /* bytes */ "u64"], returns: status },
   memory_abandon: { args: [/* address */ "u64", /* bytes */ "u64"], returns: status },
   memory_release: { args: [/* address */ "u64", /* bytes */ "u64"], returns: status },
-  file_create: { args: [/* name */ pointer, /* bytes */ "u64", /* int *fd */ pointer], returns: status },
+  file_create: {
+    args: [/* name */ pointer, /* bytes */ "u64", /* whether seals follow */ "i32", /* int *fd */ pointer],
+    returns: status,
+  },
   file_seal_read_only: { args: [/* memfd */ "i32"], returns: status },
 
   descriptor_duplicate: { args: [/* fd */ "i32", /* int *fd */ pointer], returns: status },
@@ -80,6 +83,7 @@ export const SYMBOLS = {
   channel_receive: { args: [/* channel */ "i32", /* int *fd */ pointer, /* uint64_t *tag */ pointer], returns: status },
 
   process_die_with_parent: { args: [/* expected parent's pid */ "i32"], returns: status },
+  process_limit_data: { args: [/* bytes */ "u64"], returns: status },
   process_spawn: {
     args: [
       /* path */ pointer,

@@ -85,6 +85,7 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: "an environment variable names a native part that is not there",
   },
+  output_unwritable: { status: 500, retryable: false, meaning: "stdout or an output file cannot be written" },
   setup_failed: { status: 500, retryable: true, meaning: "a native part could not be fetched" },
   system_failed: {
     status: 500,

@@ -8,14 +8,15 @@ import { complain, errorLine, JsonLines } from "./output.ts";
 
 /** Signals closer together than this are one. */
 const REPEATED_SIGNAL_MS = 500;
-/** What a shell calls the end by SIGINT. */
-const EXIT_INTERRUPTED = 130;
+/** What ends the command, with the exit code by which a shell knows each. */
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 type Outcome = { readonly descriptor: MediaDescriptor } | { readonly error: unknown };
 
 /**
- * Prints descriptors in the order of the files, each as soon as it and those before it are ready.
- * @returns exit code: 0, or 1 when a medium failed
+ * Prints descriptors in the order of the files, each as soon as it and those before it are ready. A signal before the last
+ * of them cuts the output short; a later one is the normal end of the hold.
+ * @returns exit code: 0; 1 when a medium failed; 128 + signal when the output was cut short
  * @throws MediaError invalid_options, and what keeps the loader from starting
  */
 export async function runDescribe(args: string[]): Promise<number> {
@@ -40,19 +41,24 @@ export async function runDescribe(args: string[]): Promise<number> {
   await using loader = await MediaLoader.create(withoutUndefined(options));
   const held: MediaDescriptor[] = [];
   let failures = 0;
+  let interrupted = false;
   for await (const [file, outcome] of loadAll(loader, files, ending.signal)) {
-    if (ending.signal.aborted) break;
+    interrupted = ending.signal.aborted; // then the outcome may be no more than that
+    if (interrupted) break;
     if ("error" in outcome) {
       failures += 1;
       complain(errorLine(file, outcome.error));
-    } else {
-      held.push(outcome.descriptor);
-      if (!(await output.write(outcome.descriptor.toWire()))) break;
+      continue;
     }
+    held.push(outcome.descriptor);
+    if (await output.write(outcome.descriptor.toWire(), ending.signal)) continue;
+    interrupted = ending.signal.aborted;
+    break; // else nobody reads any more
   }
   output.close();
-  if (!values["no-hold"] && held.length > 0) await ending.stdinOrSignal();
+  if (!interrupted && !values["no-hold"] && held.length > 0) await ending.stdinOrSignal();
   for (const descriptor of held) descriptor.dispose();
+  if (interrupted) return ending.complainOfInterruption();
   return failures === 0 ? 0 : 1;
 }
 
@@ -79,22 +85,39 @@ async function* loadAll(loader: MediaLoader, files: string[], signal: AbortSigna
 function untilEnded() {
   const controller = new AbortController();
   const signalled = Promise.withResolvers<void>();
+  let first: keyof typeof SIGNALS = "SIGINT";
   let ended = 0;
-  const end = (): void => {
+  const end = (signal: keyof typeof SIGNALS): void => {
     // npm forwards what the terminal sent already, so the same Ctrl-C may come twice; a later one is meant.
-    if (controller.signal.aborted && performance.now() - ended > REPEATED_SIGNAL_MS) process.exit(EXIT_INTERRUPTED);
-    if (!controller.signal.aborted) ended = performance.now();
+    if (controller.signal.aborted && performance.now() - ended > REPEATED_SIGNAL_MS) process.exit(SIGNALS[signal]);
+    if (controller.signal.aborted) return;
+    first = signal;
+    ended = performance.now();
     controller.abort();
     signalled.resolve();
   };
-  process.on("SIGINT", end);
-  process.on("SIGTERM", end);
-  const stdinEnd = async (): Promise<void> => {
-    for await (const _ of Bun.stdin.stream()) {
-      // What is typed means nothing; only the end does.
-    }
+  process.on("SIGINT", () => end("SIGINT"));
+  process.on("SIGTERM", () => end("SIGTERM"));
+  return {
+    signal: controller.signal,
+    stdinOrSignal: () => Promise.race([signalled.promise, endOfStdin()]),
+    /** @returns the exit code */
+    complainOfInterruption: (): number => {
+      complain(`nixl-media: interrupted by ${first} before all media were described`);
+      return SIGNALS[first];
+    },
   };
-  return { signal: controller.signal, stdinOrSignal: () => Promise.race([signalled.promise, stdinEnd()]) };
+}
+
+/** What is typed means nothing; only the end does. A stdin that cannot be read has ended. */
+async function endOfStdin(): Promise<void> {
+  try {
+    for await (const _ of Bun.stdin.stream()) {
+      // nothing to do
+    }
+  } catch {
+    // ended
+  }
 }
 
 function withoutUndefined<T extends object>(object: T) {

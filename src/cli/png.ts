@@ -4,7 +4,7 @@ import type { ReadMedia } from "../nixl/index.ts";
 
 /** Longest side of a frame on a contact sheet, pixels. */
 const THUMBNAIL_SIDE = 320;
-/** Frames that a contact sheet shows; of more, every so-manieth. */
+/** Frames that a contact sheet shows at most; of a longer clip it shows every second, every third and so on. */
 const MAXIMUM_FRAMES = 36;
 
 /** An image as it is; a clip as a contact sheet, row by row. @throws MediaError invalid_argument for other tensors */

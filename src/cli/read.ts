@@ -1,7 +1,7 @@
 /** `read`: reads the media whose descriptors come on stdin, and says whether they are what they claim to be. */
 import { extname } from "node:path";
 import { parseArgs } from "node:util";
-import { asMediaError, type MediaError } from "../errors.ts";
+import { asMediaError } from "../errors.ts";
 import { MediaReader, type ReadMedia } from "../nixl/index.ts";
 import { complain, errorLine, JsonLines } from "./output.ts";
 import { encodePng } from "./png.ts";
@@ -10,8 +10,10 @@ import { encodePng } from "./png.ts";
 const MAXIMUM_LINE_LENGTH = 16 * 1024 * 1024;
 
 /**
- * Prints a line for each descriptor: shape, dtype, content_hash, verified, gb_per_s, and the file that was written.
+ * Prints a line for each descriptor: shape, dtype, content_hash, verified, gb_per_s (of the transfer alone, without
+ * connecting), and the file that was written. Stops when stdout is closed.
  * @returns exit code: 0, or 1 when a medium could not be read or is not what its hash says
+ * @throws MediaError output_unwritable, file_unreadable when stdout or stdin fail; what keeps the reader from opening
  */
 export async function runRead(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: { out: { type: "string" } } });
@@ -22,19 +24,28 @@ export async function runRead(args: string[]): Promise<number> {
   for await (const line of linesOfStdin()) {
     if (line.trim() === "") continue;
     number += 1;
+    let result: ReadResult;
     try {
-      using media = await reader.read(line);
-      const file = values.out === undefined ? null : numbered(values.out, number);
-      if (file !== null) await write(file, media);
-      if (media.verified === false) failures += 1;
-      await output.write(JSON.stringify({ ...summary(media), ...(file === null ? {} : { out: file }) }));
+      result = await readOne(reader, line, values.out === undefined ? null : numbered(values.out, number));
     } catch (error) {
       failures += 1;
       complain(errorLine(`descriptor ${number}`, error));
+      continue;
     }
+    if (result.verified === false) failures += 1;
+    if (!(await output.write(JSON.stringify(result)))) break;
   }
   output.close();
   return failures === 0 ? 0 : 1;
+}
+
+type ReadResult = ReturnType<typeof summary> & { readonly out?: string };
+
+async function readOne(reader: MediaReader, line: string, file: string | null): Promise<ReadResult> {
+  using media = await reader.read(line);
+  if (file === null) return summary(media);
+  await write(file, media);
+  return { ...summary(media), out: file };
 }
 
 function summary(media: ReadMedia) {
@@ -48,7 +59,7 @@ async function write(file: string, media: ReadMedia): Promise<void> {
   try {
     await Bun.write(file, extname(file).toLowerCase() === ".png" ? await encodePng(media) : media.bytes);
   } catch (error) {
-    throw asMediaError(error, "file_unreadable", `${file} cannot be written`) satisfies MediaError;
+    throw asMediaError(error, "output_unwritable", `${file} cannot be written`);
   }
 }
 
@@ -58,13 +69,18 @@ function numbered(file: string, number: number): string {
   return number === 1 ? file : `${file.slice(0, file.length - extension.length)}-${number}${extension}`;
 }
 
+/** @throws MediaError file_unreadable */
 async function* linesOfStdin(): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let pending = "";
-  for await (const chunk of Bun.stdin.stream()) {
-    const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
-    pending = (lines.pop() ?? "").slice(0, MAXIMUM_LINE_LENGTH);
-    yield* lines;
+  try {
+    for await (const chunk of Bun.stdin.stream()) {
+      const lines = (pending + decoder.decode(chunk, { stream: true })).split("\n");
+      pending = (lines.pop() ?? "").slice(0, MAXIMUM_LINE_LENGTH);
+      yield* lines;
+    }
+  } catch (error) {
+    throw asMediaError(error, "file_unreadable", "stdin cannot be read");
   }
   if (pending !== "") yield pending;
 }

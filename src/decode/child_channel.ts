@@ -19,10 +19,15 @@ export class ChildChannel implements Disposable {
 
   /** @throws MediaError system_failed */
   constructor() {
-    const { ours, theirs } = createDescriptorChannel();
-    this.#channel = ours;
-    this.childEnd = theirs;
     this.#inbox = new AddressRange(INBOX_BYTES);
+    try {
+      const { ours, theirs } = createDescriptorChannel();
+      this.#channel = ours;
+      this.childEnd = theirs;
+    } catch (error) {
+      this.#inbox.release();
+      throw error;
+    }
     try {
       this.#handOver("nixl-media-inbox", this.#inbox, INBOX_TAG);
     } catch (error) {

@@ -2,8 +2,9 @@
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
+import { inheritedEnvironment } from "../../ffi/process.ts";
 import { asMediaError, MediaError } from "../errors.ts";
-import { elementCount } from "../tensor/index.ts";
+import { checkAnswer } from "./answer.ts";
 import { ChildChannel } from "./child_channel.ts";
 import type { DecodedTensor } from "./contract.ts";
 import { type ChildMessage, childMessageSchema, type DecodeRequest, type ParentMessage } from "./protocol.ts";
@@ -17,15 +18,8 @@ const STDERR_KEPT = 2000;
 /** A child that is not ready by then never will be. */
 const START_TIMEOUT_MS = 60_000;
 
-/** Variables that a child inherits; the server's secrets are not for it. */
-const INHERITED_VARIABLES = [
-  "PATH",
-  "LD_LIBRARY_PATH",
-  "LANG",
-  "LC_ALL",
-  "NIXL_MEDIA_SHIM_PATH",
-  "NIXL_MEDIA_NATIVE_DIR",
-];
+/** Settings of the native boundary, which a child opens too; the server's secrets are not for it. */
+const CHILD_VARIABLES = ["NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
 
 /** A decoded tensor and the room it lies in, which the receiver gives back. */
 export interface Decoded<Memory extends RoomMemory> {
@@ -43,12 +37,27 @@ export class JobNotTaken extends Error {
   }
 }
 
+/** The parent had no room for the job's tensor in the child's slabs, nor a slab to add. */
+export class RoomRefused extends Error {
+  constructor(
+    /** What to tell the caller when no other child has room. */
+    readonly refusal: MediaError,
+    readonly payloadBytes: number,
+    readonly headerBytes: number,
+  ) {
+    super(refusal.message);
+  }
+}
+
 interface RunningJob<Memory extends RoomMemory> {
   readonly id: number;
+  readonly request: DecodeRequest;
   readonly resolve: (decoded: Decoded<Memory>) => void;
-  readonly reject: (error: MediaError | JobNotTaken) => void;
+  readonly reject: (error: MediaError | JobNotTaken | RoomRefused) => void;
   readonly timer: ReturnType<typeof setTimeout>;
   room: Memory | null;
+  /** The last room that could not be given. */
+  refused: RoomRefused | null;
   /** Whether the child has begun with it. */
   taken: boolean;
   /** Why the child is being killed; told to the caller once the child has been reaped. */
@@ -60,6 +69,9 @@ export interface ChildSettings {
   readonly ffmpegPath: string | null;
   readonly poolBytes: number;
   readonly jobTimeoutMs: number;
+  readonly memoryLimitBytes: number;
+  /** The child's program; another one in tests of what a child that was taken over can do. */
+  readonly program?: string;
 }
 
 /** One decoder child. It is not reused after its process has ended. */
@@ -104,7 +116,8 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#startTimer = setTimeout(() => this.kill(), START_TIMEOUT_MS);
     rooms.addOwner(owner);
     this.#keepStderr().catch(() => {}); // what it said is only a help
-    this.#say({ type: "start", poolBytes: settings.poolBytes, ffmpegPath: settings.ffmpegPath });
+    const { poolBytes, memoryLimitBytes, ffmpegPath } = settings;
+    this.#say({ type: "start", poolBytes, memoryLimitBytes, ffmpegPath });
   }
 
   get pid(): number {
@@ -125,9 +138,17 @@ export class DecoderChild<Memory extends RoomMemory> {
     return this.#alive;
   }
 
-  /** Hands a slab to the child, before the first room in it. */
+  /**
+   * Hands a slab to the child, before the first room in it. A child that cannot be told is ended: nobody knows what it has.
+   * @throws MediaError system_failed
+   */
   grant(grant: SlabGrant): void {
-    this.#channel.grant(grant);
+    try {
+      this.#channel.grant(grant);
+    } catch (error) {
+      this.kill(asMediaError(error, "system_failed", "A slab could not be handed to the decoder"));
+      throw error;
+    }
     this.#say({ type: "slab", offset: grant.offset, byteLength: grant.byteLength });
   }
 
@@ -141,10 +162,12 @@ export class DecoderChild<Memory extends RoomMemory> {
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
     const job: RunningJob<Memory> = {
       id: this.#nextJob++,
+      request,
       resolve,
       reject,
       timer,
       room: null,
+      refused: null,
       taken: false,
       failure: null,
     };
@@ -169,13 +192,10 @@ export class DecoderChild<Memory extends RoomMemory> {
   }
 
   #spawn(channel: number): Subprocess<"ignore", "ignore", "pipe"> {
-    const env = Object.fromEntries(
-      INHERITED_VARIABLES.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-    );
-    return Bun.spawn([process.execPath, PROGRAM, String(process.pid)], {
+    return Bun.spawn([process.execPath, this.#settings.program ?? PROGRAM, String(process.pid)], {
       // Its own folder: Bun reads .env and bunfig.toml of the working directory, which are the server's.
       cwd: dirname(PROGRAM),
-      env,
+      env: inheritedEnvironment(CHILD_VARIABLES),
       stdio: ["ignore", "ignore", "pipe", channel],
       serialization: "json",
       ipc: (message) => this.#receive(message),
@@ -184,7 +204,12 @@ export class DecoderChild<Memory extends RoomMemory> {
   }
 
   #say(message: ParentMessage): void {
-    if (this.#alive) this.#process.send(message);
+    if (!this.#alive) return;
+    try {
+      this.#process.send(message);
+    } catch (error) {
+      this.kill(asMediaError(error, "decoder_crashed", "The decoder process is not to be reached"));
+    }
   }
 
   #receive(message: unknown): void {
@@ -193,7 +218,8 @@ export class DecoderChild<Memory extends RoomMemory> {
       if (!parsed.success) throw new MediaError("decoder_failed", "The decoder said something that makes no sense");
       this.#handle(parsed.data);
     } catch (error) {
-      this.kill(asMediaError(error, "decoder_failed", "The decoder misbehaved"));
+      const isSaid = error instanceof MediaError && error.code === "decoder_failed";
+      this.kill(isSaid ? error : new MediaError("decoder_failed", "The decoder misbehaved", { cause: error }));
     }
   }
 
@@ -214,20 +240,27 @@ export class DecoderChild<Memory extends RoomMemory> {
         this.#giveRoom(job, message.payloadBytes, message.headerBytes);
         return;
       case "failed":
-        this.#finish(job, () => {
-          job.room?.dispose();
-          job.reject(
-            new MediaError(message.code, message.message, message.cause === null ? {} : { cause: message.cause }),
-          );
-        });
+        this.#failed(job, message);
         return;
       case "done": {
-        const room = checkTensor(message.tensor, job.room);
+        const room = checkAnswer(job.request, message.tensor, job.room);
         room.shrink(message.tensor.byteLength);
         this.#finish(job, () => job.resolve({ tensor: message.tensor, room }));
         return;
       }
     }
+  }
+
+  #failed(job: RunningJob<Memory>, { code, message, cause }: Extract<ChildMessage, { type: "failed" }>): void {
+    const isRefusal = code === "no_room" || code === "medium_exceeds_pool";
+    if (isRefusal && job.refused?.refusal.code !== code) {
+      throw new MediaError("decoder_failed", "The decoder complained of a room that it was not refused");
+    }
+    const error = isRefusal ? job.refused : new MediaError(code, message, cause === null ? {} : { cause });
+    this.#finish(job, () => {
+      job.room?.dispose();
+      if (error) job.reject(error);
+    });
   }
 
   #giveRoom(job: RunningJob<Memory>, payloadBytes: number, headerBytes: number): void {
@@ -238,8 +271,9 @@ export class DecoderChild<Memory extends RoomMemory> {
       job.room = room;
       this.#say({ type: "room", id: job.id, offset: room.offset, headerBytes: room.headerBytes, payloadBytes });
     } catch (error) {
-      const { code, message } = asMediaError(error, "system_failed", "No memory could be given to the decoder");
-      this.#say({ type: "refused", id: job.id, code, message });
+      const refusal = asMediaError(error, "system_failed", "No memory could be given to the decoder");
+      job.refused = new RoomRefused(refusal, payloadBytes, headerBytes);
+      this.#say({ type: "refused", id: job.id, code: refusal.code, message: refusal.message });
     }
   }
 
@@ -278,13 +312,4 @@ export class DecoderChild<Memory extends RoomMemory> {
       this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_KEPT);
     }
   }
-}
-
-/** A child's answer must fit the room that it was given. @throws MediaError decoder_failed */
-function checkTensor<Memory extends RoomMemory>(tensor: DecodedTensor, room: Memory | null): Memory {
-  const bytes = elementCount(tensor.shape) * (tensor.dtype === "FLOAT32" ? 4 : 1);
-  if (!room || bytes !== tensor.byteLength || bytes > room.payloadBytes) {
-    throw new MediaError("decoder_failed", "The decoder's answer does not fit the room that it was given");
-  }
-  return room;
 }

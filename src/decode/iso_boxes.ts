@@ -25,7 +25,15 @@ export class BoxReader {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /** Boxes that begin from `start` up to `end`; the file's own without arguments. An impossible size ends the list, and so do too many. */
+  /** Bytes of the file. */
+  get byteLength(): number {
+    return this.#view.byteLength;
+  }
+
+  /**
+   * Boxes that begin from `start` up to `end`; without arguments, the file's own. An impossible size ends the list, and so do
+   * too many boxes.
+   */
   boxes(start = 0, end = this.#view.byteLength): Box[] {
     const found: Box[] = [];
     const limit = Math.min(end, this.#view.byteLength);

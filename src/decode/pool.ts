@@ -3,25 +3,35 @@ import { availableParallelism } from "node:os";
 import { z } from "zod";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
-import { type Decoded, DecoderChild, JobNotTaken } from "./decoder_child.ts";
+import { type Decoded, DecoderChild, JobNotTaken, RoomRefused } from "./decoder_child.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
 
-/** Children that may die one after another before they begin with a job, until it fails. */
-const MAXIMUM_REFUSALS = 8;
+const GIBIBYTE = 1024 ** 3;
+/** Children beyond so many are for servers that ask for them. */
+const MAXIMUM_DEFAULT_CHILDREN = 4;
 
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({
   children: z.int().min(1).max(256).optional().describe("Decoder processes; default one per core, at most 4"),
   queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
+  queueBytes: z
+    .int()
+    .positive()
+    .default(GIBIBYTE)
+    .describe("Encoded bytes that may wait for a decoder, all together; more are refused"),
+  queueTimeoutMs: z.int().positive().default(60_000).describe("Time after which a waiting medium is refused, ms"),
   jobTimeoutMs: z.int().positive().default(120_000).describe("Time after which a decoder is killed, ms"),
+  memoryLimitBytes: z
+    .int()
+    .min(256 * 1024 * 1024)
+    .default(2 * GIBIBYTE)
+    .describe("Memory that a decoder process may allocate beyond what it starts with, bytes"),
 });
 export type DecoderPoolOptions = z.input<typeof decoderPoolOptionsSchema>;
 
-/** Children beyond so many are for servers that ask for them. */
-const MAXIMUM_DEFAULT_CHILDREN = 4;
-
+/** Failures that are worth looking into: the error then says which medium it was. */
 const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decoder_timeout"]);
 
 interface WaitingJob<Memory extends RoomMemory> {
@@ -32,6 +42,12 @@ interface WaitingJob<Memory extends RoomMemory> {
   readonly reject: (error: unknown) => void;
   /** Children whose slabs had no room for it. */
   readonly refusedBy: Set<DecoderChild<Memory>>;
+  /** The last refusal. */
+  refusal: RoomRefused | null;
+  /** Whether children were ended to make room for it. */
+  madeRoom: boolean;
+  /** Whether a child was gone before it began with it. */
+  wasNotTaken: boolean;
 }
 
 /** Runs decode jobs in child processes, one at a time in each. Owned by whoever opened it. */
@@ -39,32 +55,43 @@ export class DecoderPool<Memory extends RoomMemory> {
   readonly #settings: z.output<typeof decoderPoolOptionsSchema>;
   readonly #rooms: RoomSource<Memory>;
   readonly #ffmpegPath: string | null;
+  readonly #program: string | undefined;
   readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingJob<Memory>[] = [];
+  #waitingBytes = 0;
   /** Owner 0 is the parent itself. */
   #nextOwner = 1;
   #disposed = false;
 
-  private constructor(rooms: RoomSource<Memory>, ffmpegPath: string | null, options: DecoderPoolOptions) {
+  private constructor(
+    rooms: RoomSource<Memory>,
+    ffmpegPath: string | null,
+    options: DecoderPoolOptions,
+    program: string | undefined,
+  ) {
     this.#settings = parseOptions(decoderPoolOptionsSchema, options, "decoder options");
     this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), MAXIMUM_DEFAULT_CHILDREN);
     this.#rooms = rooms;
     this.#ffmpegPath = ffmpegPath;
+    this.#program = program;
     rooms.onGrant = (grant) => this.#children.find((child) => child.owner === grant.owner)?.grant(grant);
+    rooms.onHostRefused = (payloadBytes, headerBytes) => void this.#makeRoom(payloadBytes, headerBytes);
   }
 
   /**
    * Starts the children and waits until they can take work.
    * @param ffmpegPath program for clips, or null when there is none
+   * @param program the children's program, when it is another than the decoder (for tests)
    * @throws MediaError decoder_failed when they do not start; invalid_options
    */
   static async open<Memory extends RoomMemory>(
     rooms: RoomSource<Memory>,
     ffmpegPath: string | null,
     options: DecoderPoolOptions = {},
+    program?: string,
   ): Promise<DecoderPool<Memory>> {
-    const pool = new DecoderPool(rooms, ffmpegPath, options);
+    const pool = new DecoderPool(rooms, ffmpegPath, options, program);
     try {
       pool.#startChildren();
       await Promise.all(pool.#children.map((child) => child.ready));
@@ -93,27 +120,39 @@ export class DecoderPool<Memory extends RoomMemory> {
   async decode(request: DecodeRequest, encoded: Uint8Array, signal?: AbortSignal): Promise<Decoded<Memory>> {
     if (this.#disposed) throw closedError();
     if (signal?.aborted) throw abortedError();
-    if (this.#waiting.length >= this.#settings.queueLimit && !this.#children.some((child) => child.idle)) {
-      throw new MediaError("overloaded", `${this.#waiting.length} media wait to be decoded already`);
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
-    const job: WaitingJob<Memory> = { request, encoded, signal, resolve, reject, refusedBy: new Set() };
-    const leave = (): void => {
-      const index = this.#waiting.indexOf(job);
-      if (index >= 0) this.#waiting.splice(index, 1);
-      if (index >= 0) reject(abortedError());
-    };
-    signal?.addEventListener("abort", leave, { once: true });
-    this.#waiting.push(job);
+    this.#checkQueue(encoded.byteLength);
     this.#startChildren();
-    this.#assign();
-    return promise.finally(() => signal?.removeEventListener("abort", leave));
+    const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
+    const job: WaitingJob<Memory> = {
+      request,
+      encoded,
+      signal,
+      resolve,
+      reject,
+      refusedBy: new Set(),
+      refusal: null,
+      madeRoom: false,
+      wasNotTaken: false,
+    };
+    const leave = (error: MediaError): void => {
+      if (this.#takeOut(job)) reject(error);
+    };
+    const abort = (): void => leave(abortedError());
+    const deadline = setTimeout(() => leave(overloadedError("waited too long")), this.#settings.queueTimeoutMs);
+    signal?.addEventListener("abort", abort, { once: true });
+    this.#waitingBytes += encoded.byteLength;
+    this.#waiting.push(job);
+    this.#dispatch();
+    return promise.finally(() => {
+      clearTimeout(deadline);
+      signal?.removeEventListener("abort", abort);
+    });
   }
 
   /** Kills the children and waits until they are reaped; running and waiting jobs fail. Idempotent. */
   async dispose(): Promise<void> {
     this.#disposed = true;
-    for (const job of this.#waiting.splice(0)) job.reject(closedError());
+    for (const job of [...this.#waiting]) if (this.#takeOut(job)) job.reject(closedError());
     const children = this.#children;
     this.#children = [];
     for (const child of children) child.kill(closedError());
@@ -127,10 +166,12 @@ export class DecoderPool<Memory extends RoomMemory> {
         ffmpegPath: this.#ffmpegPath,
         poolBytes: this.#rooms.budgetBytes,
         jobTimeoutMs: this.#settings.jobTimeoutMs,
+        memoryLimitBytes: this.#settings.memoryLimitBytes,
+        ...(this.#program === undefined ? {} : { program: this.#program }),
       });
       this.#children.push(child);
       child.ready.then(
-        () => this.#assign(),
+        () => this.#dispatch(),
         () => {},
       );
       void child.gone.then(() => this.#replace(child));
@@ -141,46 +182,107 @@ export class DecoderPool<Memory extends RoomMemory> {
   #replace(dead: DecoderChild<Memory>): void {
     this.#children = this.#children.filter((child) => child !== dead);
     if (this.#disposed) return;
-    if (dead.started) {
-      this.#startChildren();
-    } else if (this.#children.length === 0) {
-      for (const job of this.#waiting.splice(0)) dead.ready.catch(job.reject);
+    if (dead.started) this.#startChildren();
+    if (this.#children.length === 0) {
+      for (const job of [...this.#waiting]) if (this.#takeOut(job)) dead.ready.catch(job.reject);
     }
+    this.#dispatch();
   }
 
-  #assign(): void {
+  /** Gives waiting jobs to idle children, in turn. */
+  #dispatch(): void {
+    if (this.#disposed) return;
     for (const job of [...this.#waiting]) {
-      const child = this.#children.find((candidate) => candidate.idle && !job.refusedBy.has(candidate));
+      const candidates = this.#children.filter((child) => !job.refusedBy.has(child));
+      const child = candidates.find((candidate) => candidate.idle);
       if (child) {
-        this.#waiting.splice(this.#waiting.indexOf(job), 1);
+        this.#takeOut(job);
         void this.#run(job, child);
-      } else if (!this.#children.some((candidate) => candidate.idle)) {
-        return;
+      } else if (candidates.length === 0) {
+        this.#takeOut(job);
+        void this.#lastResort(job);
       }
     }
-  }
-
-  /** Another child may have room, or may live longer than the one that was gone before it began. */
-  #mayGoElsewhere(job: WaitingJob<Memory>, error: unknown): boolean {
-    if (this.#disposed || job.signal?.aborted || job.refusedBy.size > MAXIMUM_REFUSALS) return false;
-    if (error instanceof JobNotTaken) return true;
-    const others = this.#children.some((other) => !job.refusedBy.has(other));
-    return others && error instanceof MediaError && error.code === "no_room";
   }
 
   async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>): Promise<void> {
     try {
       job.resolve(await child.run(job.request, job.encoded, job.signal));
     } catch (error) {
-      job.refusedBy.add(child);
-      if (this.#mayGoElsewhere(job, error)) this.#waiting.unshift(job);
-      else job.reject(await withFingerprint(error instanceof JobNotTaken ? error.crash : error, job.encoded));
+      if (error instanceof RoomRefused && error.refusal.code === "no_room") {
+        job.refusedBy.add(child);
+        job.refusal = error;
+        this.#putBack(job, error.refusal);
+      } else if (error instanceof JobNotTaken && !job.wasNotTaken) {
+        job.wasNotTaken = true;
+        this.#putBack(job, error.crash);
+      } else {
+        job.reject(await withFingerprint(callersError(error), job.encoded));
+      }
     }
-    this.#assign();
+    this.#dispatch();
+  }
+
+  /** No child had room. When idle ones sit on empty slabs, new ones take their place, once. */
+  async #lastResort(job: WaitingJob<Memory>): Promise<void> {
+    const { refusal, madeRoom } = job;
+    if (!refusal || madeRoom || !(await this.#makeRoom(refusal.payloadBytes, refusal.headerBytes))) {
+      job.reject(refusal?.refusal ?? new MediaError("decoder_failed", "There is no decoder to decode the medium"));
+      return;
+    }
+    job.madeRoom = true;
+    job.refusedBy.clear();
+    this.#putBack(job, refusal.refusal);
+    this.#dispatch();
+  }
+
+  /**
+   * A slab stays with its child as long as the child lives, empty or not. When that leaves no room, idle children with
+   * empty slabs are ended and replaced.
+   * @returns whether it was done; not when it would not have helped
+   */
+  async #makeRoom(payloadBytes: number, headerBytes: number): Promise<boolean> {
+    const idle = this.#children.filter((child) => child.idle && this.#rooms.hasEmptySlabs(child.owner));
+    const owners = new Set(idle.map((child) => child.owner));
+    if (idle.length === 0 || !this.#rooms.wouldFitWithout(owners, payloadBytes, headerBytes)) return false;
+    for (const child of idle) child.kill();
+    await Promise.all(idle.map((child) => child.gone));
+    return true;
+  }
+
+  /** Back to the head of the line, unless nobody wants it any more. */
+  #putBack(job: WaitingJob<Memory>, error: MediaError): void {
+    if (this.#disposed || job.signal?.aborted) {
+      job.reject(this.#disposed ? closedError() : error);
+      return;
+    }
+    this.#waitingBytes += job.encoded.byteLength;
+    this.#waiting.unshift(job);
+  }
+
+  /** @returns whether it was waiting */
+  #takeOut(job: WaitingJob<Memory>): boolean {
+    const index = this.#waiting.indexOf(job);
+    if (index < 0) return false;
+    this.#waiting.splice(index, 1);
+    this.#waitingBytes -= job.encoded.byteLength;
+    return true;
+  }
+
+  #checkQueue(byteLength: number): void {
+    if (this.#children.some((child) => child.idle)) return;
+    const { queueLimit, queueBytes } = this.#settings;
+    if (this.#waiting.length >= queueLimit) throw overloadedError(`${queueLimit} media wait already`);
+    if (this.#waitingBytes + byteLength > queueBytes) throw overloadedError(`${this.#waitingBytes} bytes wait already`);
   }
 }
 
-/** A crash or a hang is worth looking into: the error then says which medium it was. */
+/** What the caller is to see of an error that is internal to this folder. */
+function callersError(error: unknown): unknown {
+  if (error instanceof RoomRefused) return error.refusal;
+  return error instanceof JobNotTaken ? error.crash : error;
+}
+
 async function withFingerprint(error: unknown, encoded: Uint8Array): Promise<unknown> {
   if (!(error instanceof MediaError) || !FINGERPRINTED.has(error.code)) return error;
   return new MediaError(error.code, `${error.message} [${await fingerprint(encoded)}]`, { cause: error.cause });
@@ -192,4 +294,8 @@ function closedError(): MediaError {
 
 function abortedError(): MediaError {
   return new MediaError("aborted", "The caller gave up before the medium was decoded");
+}
+
+function overloadedError(reason: string): MediaError {
+  return new MediaError("overloaded", `No decoder is free for the medium: ${reason}`);
 }

@@ -3,7 +3,7 @@
  * says is checked against these schemas: it has met hostile bytes, so the parent trusts nothing of it.
  */
 import { z } from "zod";
-import { ERROR_CODES, type ErrorCode } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
 import { dataTypeSchema, isContentHash, mediaMetadataSchema } from "../tensor/index.ts";
 
 /** Bytes of the memfd in which a child finds small media; larger ones come in a memfd of their own. */
@@ -27,7 +27,12 @@ export interface DecodeRequest {
 
 /** Parent to child. Each message that announces a descriptor is sent after the descriptor itself. */
 export type ParentMessage =
-  | { readonly type: "start"; readonly poolBytes: number; readonly ffmpegPath: string | null }
+  | {
+      readonly type: "start";
+      readonly poolBytes: number;
+      readonly memoryLimitBytes: number;
+      readonly ffmpegPath: string | null;
+    }
   /** A slab descriptor waits on the channel. */
   | { readonly type: "slab"; readonly offset: number; readonly byteLength: number }
   /** The encoded bytes lie in the inbox, or in a file whose descriptor waits on the channel. */
@@ -48,7 +53,29 @@ export type ParentMessage =
   | { readonly type: "refused"; readonly id: number; readonly code: ErrorCode; readonly message: string };
 
 const byteCount = z.int().nonnegative();
-const errorCode = z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(ERROR_CODES, value));
+
+/** What a child may say of a medium or of itself. Whatever else failed is the parent's to say. */
+const CHILD_CODES = [
+  "media_empty",
+  "media_unsupported",
+  "media_corrupt",
+  "limit_exceeded",
+  "no_video_stream",
+  "no_frames",
+  "frame_count_invalid",
+  "no_room",
+  "medium_exceeds_pool",
+  "decoder_failed",
+  "decoder_timeout",
+  "ffmpeg_unavailable",
+  "system_failed",
+] as const satisfies readonly ErrorCode[];
+type ChildCode = (typeof CHILD_CODES)[number];
+
+/** A code as a child may report it: any other failure is a failure of the decoder. */
+export function childCode(code: ErrorCode): ChildCode {
+  return CHILD_CODES.find((known) => known === code) ?? "decoder_failed";
+}
 
 /** Child to parent. */
 export const childMessageSchema = z.discriminatedUnion("type", [
@@ -70,9 +97,9 @@ export const childMessageSchema = z.discriminatedUnion("type", [
   z.strictObject({
     type: z.literal("failed"),
     id: z.int(),
-    code: errorCode,
-    message: z.string().max(1000),
-    cause: z.string().max(4000).nullable(),
+    code: z.enum(CHILD_CODES),
+    message: z.string().max(500),
+    cause: z.string().max(1000).nullable(),
   }),
 ]);
 export type ChildMessage = z.infer<typeof childMessageSchema>;

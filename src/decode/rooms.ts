@@ -29,6 +29,12 @@ export interface RoomSource<Memory extends RoomMemory> {
   removeOwner(owner: number): void;
   /** @throws MediaError no_room, medium_exceeds_pool */
   take(owner: number, payloadBytes: number, headerBytes?: number): Memory;
+  /** Whether the owner has slabs in which there is no room. */
+  hasEmptySlabs(owner: number): boolean;
+  /** Whether a room of that size would fit if these owners, which are idle, were gone. */
+  wouldFitWithout(owners: ReadonlySet<number>, payloadBytes: number, headerBytes?: number): boolean;
   /** Called for each slab before the first room in it. */
   onGrant: ((grant: SlabGrant) => void) | null;
+  /** Called when this process itself, which is no decoder's owner, was refused a room. */
+  onHostRefused: ((payloadBytes: number, headerBytes: number) => void) | null;
 }

@@ -5,6 +5,7 @@
  * a name where the bytes have one, so that the refusal can say "SVG" and not only "unknown".
  */
 import type { ImageFormat } from "../tensor/index.ts";
+import { ByteReader } from "./byte_reader.ts";
 
 /** Image formats that carry a signature. TGA has none and is therefore never recognised. */
 export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
@@ -124,16 +125,6 @@ function latin1(bytes: Uint8Array, at: number, length: number): string {
   return String.fromCharCode(...bytes.subarray(at, at + length));
 }
 
-function uint16LittleEndian(bytes: Uint8Array, at: number): number {
-  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
-}
-
-function uint32BigEndian(bytes: Uint8Array, at: number): number {
-  return (
-    (((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0)) >>> 0
-  );
-}
-
 function sniffRiff(bytes: Uint8Array): SniffResult | null {
   const id = latin1(bytes, 0, 4);
   if (id !== "RIFF" && id !== "RF64" && id !== "BW64") return null;
@@ -146,8 +137,9 @@ function sniffRiff(bytes: Uint8Array): SniffResult | null {
 
 /** ISO base media files: MP4, QuickTime, AVIF, HEIF (ISO/IEC 14496-12, section 4.3; 23008-12, section 10). */
 function sniffIsoBoxes(bytes: Uint8Array): SniffResult | null {
+  if (bytes.length < 8) return null;
   const type = latin1(bytes, 4, 4);
-  const size = uint32BigEndian(bytes, 0);
+  const size = new ByteReader(bytes, false).uint32(0);
   // 0: up to the end of the file; 1: a 64-bit size follows the type.
   if (size > 1 && size < 8) return null;
   if (MOV_FIRST_BOXES.has(type)) return MP4;
@@ -167,11 +159,11 @@ function sniffIsoBoxes(bytes: Uint8Array): SniffResult | null {
 
 /** Formats whose signature is two or four common bytes, so that the fields behind it are looked at too. */
 function sniffSmallImages(bytes: Uint8Array): SniffResult | null {
+  const reader = new ByteReader(bytes, true);
   if (latin1(bytes, 0, 2) === "BM") {
-    const headerSize = uint16LittleEndian(bytes, 14) | (uint16LittleEndian(bytes, 16) << 16);
-    if (bytes.length < 18 || DIB_HEADER_SIZES.has(headerSize)) return image("Bmp");
+    if (bytes.length < 18 || DIB_HEADER_SIZES.has(reader.uint32(14))) return image("Bmp");
   }
-  if (latin1(bytes, 0, 4) === "\0\0\x01\0" && uint16LittleEndian(bytes, 4) > 0) return image("Ico");
+  if (latin1(bytes, 0, 4) === "\0\0\x01\0" && bytes.length >= 6 && reader.uint16(4) > 0) return image("Ico");
   // P1 to P7, then white space, then a number, a comment or (P7) a field's name.
   if (/^P(?:[1-6][ \t\r\n]+[0-9#]|7[ \t\r\n]+[A-Z#])/.test(latin1(bytes, 0, 16))) return image("Pnm");
   return null;

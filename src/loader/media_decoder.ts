@@ -2,12 +2,12 @@
 
 import type { z } from "zod";
 import { locateFfmpeg } from "../../ffi/locate.ts";
-import { type Decoded, type DecodeRequest, DecoderPool, sniffMedia } from "../decode/index.ts";
+import { type Decoded, type DecodedTensor, type DecodeRequest, DecoderPool, sniffMedia } from "../decode/index.ts";
 import { MediaError } from "../errors.ts";
 import { fetchMedia, type MediaSource } from "../fetch/index.ts";
-import { type Room, SlabPool } from "../nixl/index.ts";
+import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
-import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
+import { DecodedMedia, elementCount, type PayloadLease } from "../tensor/index.ts";
 import { type LoadOptions, loadOptionsSchema, type MediaDecoderOptions, mediaDecoderOptionsSchema } from "./options.ts";
 
 /** A decoded medium and the memory it lies in. */
@@ -67,18 +67,12 @@ export class MediaDecoder implements AsyncDisposable {
    */
   async decode(source: MediaSource, options: LoadOptions = {}): Promise<DecodedLease> {
     const { room, tensor } = await this.decodeToRoom(source, options);
-    const { shape, dtype, metadata, contentHash } = tensor;
-    const array = dtype === "FLOAT32" ? new Float32Array(room.payload.buffer, room.payload.byteOffset) : room.payload;
-    const media = DecodedMedia.fromTypedArray(array, shape, { metadata, contentHash });
-    return {
-      media,
-      bytes: media.bytes,
-      get released() {
-        return room.disposed;
-      },
-      dispose: () => room.dispose(),
-      [Symbol.dispose]: () => room.dispose(),
-    };
+    try {
+      return decodedLease(room, tensor);
+    } catch (error) {
+      room.dispose();
+      throw error;
+    }
   }
 
   /** As {@link decode}; the caller gives the room back. */
@@ -90,8 +84,11 @@ export class MediaDecoder implements AsyncDisposable {
 
   /** Ends the decoder processes, waits for them, and gives the memory back. */
   async dispose(): Promise<void> {
-    await this.#decoders.dispose();
-    this.pool.dispose();
+    try {
+      await this.#decoders.dispose();
+    } finally {
+      this.pool.dispose();
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -105,4 +102,22 @@ export class MediaDecoder implements AsyncDisposable {
     const kind = sniffed.kind === "image" ? "image" : "video";
     return { kind, settings: this.#settings[kind], hashVideo };
   }
+}
+
+function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {
+  const { shape, dtype, metadata, contentHash } = tensor;
+  const { buffer, byteOffset } = room.payload;
+  const array = dtype === "FLOAT32" ? new Float32Array(buffer, byteOffset, elementCount(shape)) : room.payload;
+  const media = DecodedMedia.fromTypedArray(array, shape, { metadata, contentHash });
+  const lease = {
+    media,
+    bytes: media.bytes,
+    get released() {
+      return room.disposed;
+    },
+    dispose: () => room.dispose(),
+    [Symbol.dispose]: () => room.dispose(),
+  };
+  watchForgotten(lease, room);
+  return lease;
 }

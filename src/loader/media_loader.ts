@@ -86,8 +86,11 @@ export class MediaLoader implements AsyncDisposable {
 
   /** Ends decoders, registration and agent, in that order; idempotent. */
   async dispose(): Promise<void> {
-    await this.#decoder.dispose();
-    this.#agent.dispose();
+    try {
+      await this.#decoder.dispose();
+    } finally {
+      this.#agent.dispose();
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -45,6 +45,7 @@ export class NixlAgent implements Disposable {
   readonly #drain: ReturnType<typeof setInterval>;
   #metadata: string | null = null;
   #taken = 0;
+  #drainFailed = false;
   /** Called with what readers left; set by whoever waits for release keys. */
   onNotification: ((notification: Notification) => void) | null = null;
 
@@ -56,7 +57,7 @@ export class NixlAgent implements Disposable {
       backend: settings.backend,
       progressDelayMicroseconds: settings.progressDelayMicroseconds ?? progressDelayFromEnvironment(),
     });
-    this.#drain = setInterval(() => this.drainNotifications(), settings.drainIntervalMs);
+    this.#drain = setInterval(() => this.#drainQuietly(), settings.drainIntervalMs);
     this.#drain.unref();
   }
 
@@ -99,13 +100,28 @@ export class NixlAgent implements Disposable {
     return this.#metadata;
   }
 
-  /** Takes the notifications that readers left; also runs on a timer. @returns how many there were */
+  /**
+   * Takes the notifications that readers left; also runs on a timer.
+   * @returns how many there were
+   * @throws MediaError nixl_failed, and what {@link onNotification} throws
+   */
   drainNotifications(): number {
     if (this.#native.disposed) return 0;
     const notifications = this.#native.takeNotifications();
     this.#taken += notifications.length;
     for (const notification of notifications) this.onNotification?.(notification);
     return notifications.length;
+  }
+
+  /** On the timer nobody can catch: a failure is told once, and the next round tries again. */
+  #drainQuietly(): void {
+    try {
+      this.drainNotifications();
+      this.#drainFailed = false;
+    } catch (error) {
+      if (!this.#drainFailed) console.warn(`nixl-media: notifications could not be taken: ${error}`);
+      this.#drainFailed = true;
+    }
   }
 
   /** Notifications taken since the agent was created: one per finished read of a well-behaved reader. */

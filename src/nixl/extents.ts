@@ -35,24 +35,35 @@ export class FreeExtents {
     return extent.offset;
   }
 
+  /** Whether all of the range is free. */
+  contains(range: Extent): boolean {
+    return this.#indexOf(range) >= 0;
+  }
+
   /** Removes the range when all of it is free. */
   remove(range: Extent): boolean {
-    const end = range.offset + range.byteLength;
-    const index = this.#extents.findIndex((e) => e.offset <= range.offset && e.offset + e.byteLength >= end);
+    const index = this.#indexOf(range);
     const extent = this.#extents[index];
     if (!extent) return false;
+    const end = range.offset + range.byteLength;
     const before = { offset: extent.offset, byteLength: range.offset - extent.offset };
     const after = { offset: end, byteLength: extent.offset + extent.byteLength - end };
     this.#extents.splice(index, 1, ...[before, after].filter((e) => e.byteLength > 0));
     return true;
   }
 
-  /** The largest piece that {@link take} could give. */
-  get largest(): number {
-    return this.#extents.reduce((largest, extent) => Math.max(largest, extent.byteLength), 0);
+  /** Free bytes right in front of an offset. */
+  endingAt(offset: number): number {
+    return this.#extents.find((extent) => extent.offset + extent.byteLength === offset)?.byteLength ?? 0;
   }
 
-  get byteLength(): number {
-    return this.#extents.reduce((sum, extent) => sum + extent.byteLength, 0);
+  /** Free bytes from an offset on. */
+  startingAt(offset: number): number {
+    return this.#extents.find((extent) => extent.offset === offset)?.byteLength ?? 0;
+  }
+
+  #indexOf(range: Extent): number {
+    const end = range.offset + range.byteLength;
+    return this.#extents.findIndex((e) => e.offset <= range.offset && e.offset + e.byteLength >= end);
   }
 }

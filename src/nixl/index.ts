@@ -6,6 +6,7 @@ export {
   type NixlAgentOptions,
   nixlAgentOptionsSchema,
 } from "./agent.ts";
+export { watchForgotten } from "./forgotten.ts";
 export { describeRoom, intoRdmaDescriptor } from "./rdma_descriptor.ts";
 export {
   MediaReader,

@@ -1,14 +1,8 @@
 /** From a tensor to the descriptor that a worker reads it by. */
 import { MediaError } from "../errors.ts";
 import { type DecodedMedia, MediaDescriptor, type PayloadLease, type TensorInfo } from "../tensor/index.ts";
+import { watchForgotten } from "./forgotten.ts";
 import { HOST_OWNER, type Room, type SlabPool } from "./slab_pool.ts";
-
-/** Logs descriptors that were collected without being disposed; a net, never the way to give memory back. */
-const forgotten = new FinalizationRegistry<Room>((room) => {
-  if (room.disposed) return;
-  room.dispose();
-  console.warn(`nixl-media: a descriptor of ${room.payloadBytes} bytes was never disposed; its memory was given back`);
-});
 
 /** A room as what keeps a descriptor's payload. */
 class RoomLease implements PayloadLease {
@@ -16,7 +10,7 @@ class RoomLease implements PayloadLease {
 
   constructor(room: Room) {
     this.#room = room;
-    forgotten.register(this, room, room);
+    watchForgotten(this, room);
   }
 
   get bytes(): Uint8Array {
@@ -28,7 +22,6 @@ class RoomLease implements PayloadLease {
   }
 
   dispose(): void {
-    forgotten.unregister(this.#room);
     this.#room.dispose();
   }
 }

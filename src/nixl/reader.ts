@@ -3,12 +3,14 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { NativeAgent, type NativeTransfer } from "../../ffi/agent.ts";
 import { roundToPages } from "../../ffi/memory.ts";
+import { NativeStatus } from "../../ffi/native.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import {
   type DataType,
   type DescriptorMetadata,
   imageHashHeader,
+  isImageMetadata,
   isVideoMetadata,
   MediaDescriptor,
   tensorByteLength,
@@ -16,7 +18,8 @@ import {
 } from "../tensor/index.ts";
 import { progressDelayFromEnvironment } from "./agent.ts";
 import { type LandingBuffer, LandingBuffers } from "./landing.ts";
-import { RemoteAgents } from "./remotes.ts";
+import { RemoteAgents, type RemoteLease } from "./remotes.ts";
+import { runEveryStep } from "./teardown.ts";
 import { Verifier } from "./verifier.ts";
 
 /** A transfer on the same host takes about 0.4 ms per MB: so long it is polled on every turn of the event loop. */
@@ -37,14 +40,20 @@ export const mediaReaderOptionsSchema = z.strictObject({
 export type MediaReaderOptions = z.input<typeof mediaReaderOptionsSchema>;
 
 /** Settings of one read. */
-export interface ReadOptions {
-  /** Where to copy the tensor to; exactly its size. Without it, the tensor stays in native memory until disposed. */
-  readonly into?: Uint8Array | Uint8ClampedArray | Float32Array;
-  /** Whether to check the content hash (default true). */
-  readonly verify?: boolean;
-  /** What is left with the owner of the memory when the read is done; default a random key. */
-  readonly notification?: string;
-}
+export const readOptionsSchema = z.strictObject({
+  into: z
+    .union([z.instanceof(Uint8Array), z.instanceof(Uint8ClampedArray), z.instanceof(Float32Array)], {
+      error: "expected a Uint8Array, Uint8ClampedArray or Float32Array",
+    })
+    .optional()
+    .describe("Where to copy the tensor to; exactly its size. Without it, it stays in native memory until disposed"),
+  verify: z.boolean().default(true).describe("Whether to check the content hash"),
+  notification: z
+    .string()
+    .optional()
+    .describe("What is left with the owner of the memory when the read is done; default a random key"),
+});
+export type ReadOptions = z.input<typeof readOptionsSchema>;
 
 /** A tensor that was read. */
 export interface ReadMedia extends Disposable {
@@ -54,9 +63,12 @@ export interface ReadMedia extends Disposable {
   readonly dtype: DataType;
   readonly metadata: DescriptorMetadata | null;
   readonly contentHash: string | null;
-  /** Whether the bytes have the descriptor's content hash; null when it has none or was not to be checked. */
+  /**
+   * Whether the bytes have the descriptor's content hash; null when it has none, when it was not to be checked, and for
+   * metadata of a kind whose hash is not known here.
+   */
   readonly verified: boolean | null;
-  /** Time of the transfer alone, ms. */
+  /** From posting the transfer until it was seen to be done, ms; without connecting to an owner that is new. */
   readonly transferMs: number;
   /** Gives the memory back; idempotent. */
   dispose(): void;
@@ -91,50 +103,56 @@ export class MediaReader implements Disposable {
   /**
    * Reads the tensor that a descriptor names.
    * @param descriptor as an object or as its JSON, parsed or not
-   * @throws MediaError descriptor_invalid; no_room; read_failed when the owner cannot be reached or refuses
+   * @throws MediaError descriptor_invalid, invalid_options; no_room, medium_exceeds_pool; read_failed when the owner cannot
+   *   be reached or refuses; closed when the reader is disposed before the tensor is there
    */
   async read(descriptor: unknown, options: ReadOptions = {}): Promise<ReadMedia> {
-    if (this.#disposed) throw new MediaError("closed", "the reader was disposed");
+    this.#checkOpen();
+    const { into, verify, notification = randomUUID() } = parseOptions(readOptionsSchema, options, "read options");
     const parsed = descriptor instanceof MediaDescriptor ? descriptor : MediaDescriptor.parse(descriptor);
-    const byteLength = checkReadable(parsed, options.into);
-    const header = options.verify === false ? null : hashHeaderOf(parsed);
+    const byteLength = checkReadable(parsed, into);
+    const header = verify ? hashHeaderOf(parsed) : null;
     const headerBytes = roundToPages(header?.byteLength ?? 0);
     const buffer = this.#landing.take(headerBytes, byteLength);
-    let transferMs: number;
     try {
-      transferMs = await this.#transfer(
-        parsed,
-        buffer.range.address + headerBytes,
-        options.notification ?? randomUUID(),
-      );
+      const transferMs = await this.#transfer(parsed, buffer.range.address + headerBytes, notification);
+      this.#checkOpen();
+      const verified = header && (await this.#hashMatches(buffer, headerBytes, header, byteLength, parsed.contentHash));
+      // Disposed of meanwhile, the memory reads as zeros: they are not the tensor, whatever was verified before.
+      this.#checkOpen();
+      return this.#finished(parsed, buffer, headerBytes, verified, transferMs, into);
     } catch (error) {
       // A transfer that could not be ended may still write: only then the buffer is lost on purpose.
-      if (!(error instanceof UnfinishedTransfer)) this.#landing.giveBack(buffer);
-      throw error instanceof UnfinishedTransfer ? error.error : error;
-    }
-    try {
-      const verified = header && (await this.#hashMatches(buffer, headerBytes, header, byteLength, parsed.contentHash));
-      return this.#finished(parsed, buffer, headerBytes, byteLength, verified, transferMs, options.into);
-    } catch (error) {
-      this.#landing.giveBack(buffer);
+      if (error instanceof UnfinishedTransfer) throw error.error;
+      if (!this.#disposed) this.#landing.giveBack(buffer);
       throw error;
     }
   }
 
-  /** Ends running transfers, forgets remotes, gives all memory back; idempotent. Unread results become zeros. */
+  /**
+   * Forgets remotes, ends running transfers, gives all memory back; idempotent. Unread results become zeros.
+   * @throws MediaError nixl_failed when a step failed; all others were done all the same
+   */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    this.#verifier.dispose();
-    this.#remotes.forgetAll();
-    for (const transfer of this.#active) this.#agent.release(transfer);
+    const transfers = [...this.#active];
     this.#active.clear();
-    this.#landing.dispose();
-    this.#agent.dispose();
+    runEveryStep("the reader", [
+      () => this.#verifier.dispose(),
+      () => this.#remotes.forgetAll(),
+      ...transfers.map((transfer) => () => this.#agent.release(transfer)),
+      () => this.#landing.dispose(),
+      () => this.#agent.dispose(),
+    ]);
   }
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #checkOpen(): void {
+    if (this.#disposed) throw new MediaError("closed", "the reader was disposed");
   }
 
   async #hashMatches(
@@ -154,12 +172,11 @@ export class MediaReader implements Disposable {
     descriptor: MediaDescriptor,
     buffer: LandingBuffer,
     offset: number,
-    byteLength: number,
     verified: boolean | null,
     transferMs: number,
     into: ReadOptions["into"],
   ): ReadMedia {
-    let bytes = buffer.range.view(offset, byteLength);
+    let bytes = buffer.range.view(offset, descriptor.nixlDescriptor.size);
     let held = true;
     const dispose = (): void => {
       if (held && !this.#disposed) this.#landing.giveBack(buffer);
@@ -175,39 +192,63 @@ export class MediaReader implements Disposable {
     return { bytes, shape, dtype, metadata, contentHash, verified, transferMs, dispose, [Symbol.dispose]: dispose };
   }
 
-  /** @returns milliseconds */
+  /** @returns milliseconds from posting to completion */
   async #transfer(descriptor: MediaDescriptor, localAddress: number, notification: string): Promise<number> {
-    const { addr, size } = descriptor.nixlDescriptor;
-    const started = performance.now();
-    let remote: string | null = null;
-    let transfer: NativeTransfer;
+    const deadline = performance.now() + this.#settings.timeoutMs;
+    let lease: RemoteLease | null = null;
+    let outcome: "intact" | "broken" = "intact";
     try {
-      remote = this.#remotes.nameOf(descriptor.nixlMetadata);
-      transfer = this.#agent.read(remote, localAddress, addr, size, Buffer.from(notification));
+      lease = await this.#remotes.lease(descriptor.nixlMetadata);
+      this.#checkOpen();
+      const started = performance.now();
+      const transfer = this.#post(lease, descriptor, localAddress, notification);
+      this.#active.add(transfer);
+      try {
+        await this.#finish(transfer, deadline);
+      } catch (error) {
+        outcome = "broken";
+        this.#end(transfer, readFailed(error));
+        throw error;
+      }
+      const transferMs = performance.now() - started;
+      this.#end(transfer, null);
+      return transferMs;
     } catch (error) {
-      if (remote !== null) this.#remotes.forget(remote);
-      throw readFailed(error);
+      if (isConnectionFailure(error)) outcome = "broken";
+      throw error instanceof UnfinishedTransfer ? error : readFailed(error);
+    } finally {
+      // After dispose() nothing is known any more that could be forgotten.
+      lease?.end(outcome);
     }
-    this.#active.add(transfer);
-    try {
-      await this.#finish(transfer, started);
-    } catch (error) {
-      this.#end(transfer, readFailed(error));
-      this.#remotes.forget(remote);
-      throw readFailed(error);
-    }
-    this.#end(transfer, null);
-    return performance.now() - started;
   }
 
-  async #finish(transfer: NativeTransfer, started: number): Promise<void> {
+  /**
+   * Posts the read. A transfer that is refused before it is posted says nothing about the connection: most likely the
+   * address is not registered. But libnixl may have dropped what it knew of the remote; loading the text again is harmless
+   * to transfers that run, and settles it.
+   */
+  #post(lease: RemoteLease, descriptor: MediaDescriptor, localAddress: number, notification: string): NativeTransfer {
+    const { addr, size } = descriptor.nixlDescriptor;
+    const post = () => this.#agent.read(lease.name, localAddress, addr, size, Buffer.from(notification));
+    try {
+      return post();
+    } catch (error) {
+      if (isConnectionFailure(error)) throw error;
+      this.#remotes.reload(descriptor.nixlMetadata);
+      return post();
+    }
+  }
+
+  /** @throws MediaError nixl_failed when the transfer fails; read_failed at the deadline; closed */
+  async #finish(transfer: NativeTransfer, deadline: number): Promise<void> {
+    const eagerUntil = performance.now() + EAGER_POLL_MS;
     while (!this.#agent.poll(transfer)) {
-      const elapsed = performance.now() - started;
-      if (elapsed > this.#settings.timeoutMs) {
+      const now = performance.now();
+      if (now > deadline) {
         throw new MediaError("read_failed", `The read did not finish within ${this.#settings.timeoutMs} ms`);
       }
-      await (elapsed < EAGER_POLL_MS ? new Promise((resolve) => setImmediate(resolve)) : Bun.sleep(POLL_INTERVAL_MS));
-      if (this.#disposed) throw new MediaError("closed", "the reader was disposed during the read");
+      await (now < eagerUntil ? new Promise((resolve) => setImmediate(resolve)) : Bun.sleep(POLL_INTERVAL_MS));
+      this.#checkOpen();
     }
   }
 
@@ -227,6 +268,15 @@ class UnfinishedTransfer extends Error {
   constructor(readonly error: MediaError) {
     super(error.message);
   }
+}
+
+/**
+ * Whether the connection is at fault, and with it all that runs over it: NIXL refused to post a transfer that it had
+ * accepted, or to take a remote's metadata text once more.
+ */
+function isConnectionFailure(error: unknown): boolean {
+  const status = error instanceof MediaError ? error.cause : null;
+  return status instanceof NativeStatus && /^(post_xfer_req|load_remote_md)/.test(status.attempted);
 }
 
 function readFailed(error: unknown): MediaError {
@@ -251,10 +301,11 @@ function checkReadable(descriptor: MediaDescriptor, into: ReadOptions["into"]): 
   return size;
 }
 
-/** What the hash covers in front of the bytes; null when there is no hash to check. */
+/** What the hash covers in front of the bytes; null when there is no hash, or none that can be checked. */
 function hashHeaderOf(descriptor: MediaDescriptor): Uint8Array | null {
   const { shape, dtype, metadata, contentHash } = descriptor;
   if (contentHash === null) return null;
-  const isVideo = metadata !== null && isVideoMetadata(metadata);
-  return isVideo ? videoHashHeader(shape, dtype, metadata.Video, descriptor.byteLength) : imageHashHeader(shape, dtype);
+  if (metadata === null || isImageMetadata(metadata)) return imageHashHeader(shape, dtype);
+  if (isVideoMetadata(metadata)) return videoHashHeader(shape, dtype, metadata.Video, descriptor.byteLength);
+  return null; // what a kind that is not known puts in front of its bytes is not known either
 }

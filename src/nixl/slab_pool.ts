@@ -140,6 +140,8 @@ export class SlabPool implements Disposable {
   #disposed = false;
   /** Told of each slab before the first room in it is given; set by whoever runs the owners. */
   onGrant: ((grant: SlabGrant) => void) | null = null;
+  /** Told when this process itself was refused a room, so that idle owners may make some for the next try. */
+  onHostRefused: ((payloadBytes: number, headerBytes: number) => void) | null = null;
 
   /** Creates and maps all slabs. Rooms can be given from then on. @throws MediaError system_failed, invalid_options */
   constructor(options: SlabPoolOptions = {}) {
@@ -203,10 +205,22 @@ export class SlabPool implements Disposable {
     this.#reclaim(owner, entry);
   }
 
-  /** Whether a room of that size could be given to the owner without a further slab. */
-  hasRoom(owner: OwnerId, payloadBytes: number, headerBytes = PAGE_BYTES): boolean {
-    const needed = roundToPages(headerBytes) + roundToPages(payloadBytes);
-    return (this.#owners.get(owner)?.free.largest ?? 0) >= needed;
+  /**
+   * Whether a room of that size would fit if these owners were gone, which are idle: whether ending them is worth it.
+   * @param headerBytes as for {@link take}
+   */
+  wouldFitWithout(owners: ReadonlySet<OwnerId>, payloadBytes: number, headerBytes = PAGE_BYTES): boolean {
+    const needed = Math.ceil((roundToPages(headerBytes) + roundToPages(payloadBytes)) / this.slabBytes);
+    let run = 0;
+    return this.#slabs.some((slab) => {
+      run = slab.owner === null || (owners.has(slab.owner) && this.#isEmpty(slab)) ? run + 1 : 0;
+      return run >= needed;
+    });
+  }
+
+  /** Whether the owner has slabs in which there is no room. */
+  hasEmptySlabs(owner: OwnerId): boolean {
+    return this.#slabs.some((slab) => slab.owner === owner && this.#isEmpty(slab));
   }
 
   /**
@@ -227,7 +241,10 @@ export class SlabPool implements Disposable {
       throw new MediaError("medium_exceeds_pool", `${total} bytes can never fit a pool of ${this.budgetBytes} bytes`);
     }
     const offset = entry.free.take(total) ?? this.#takeFromNewSlabs(owner, entry, total);
-    if (offset === null) throw new MediaError("no_room", `The pool has no room for ${total} bytes now`);
+    if (offset === null) {
+      if (owner === HOST_OWNER) this.onHostRefused?.(payloadBytes, headerBytes);
+      throw new MediaError("no_room", `The pool has no room for ${total} bytes now`);
+    }
     this.#roomBytes += total;
     const start = offset + header;
     const payload = this.#range.view(start, payloadBytes);
@@ -252,10 +269,15 @@ export class SlabPool implements Disposable {
     if (this.#disposed) return;
     this.#disposed = true;
     for (const room of this.#rooms) room.dispose();
-    // After a failed deregistration the transport may still reach the memory: it stays mapped, on purpose.
-    this.#registered?.agent.deregister(this.#registered.registration);
-    this.#range.abandon();
     for (const slab of this.#slabs) closeDescriptor(slab.fd);
+    try {
+      this.#registered?.agent.deregister(this.#registered.registration);
+    } catch (error) {
+      // The transport may still reach the memory: it stays mapped, on purpose.
+      console.warn(`nixl-media: ${this.budgetBytes} bytes could not be deregistered and stay mapped: ${error}`);
+      return;
+    }
+    this.#range.abandon();
   }
 
   [Symbol.dispose](): void {
@@ -266,22 +288,40 @@ export class SlabPool implements Disposable {
     if (this.#disposed) throw new MediaError("closed", "the slab pool was disposed");
   }
 
-  /** Gives the owner the first run of neighbouring slabs that nobody has and that is long enough. */
+  /**
+   * Gives the owner the shortest run of neighbouring slabs that nobody has and that is long enough, together with what the
+   * owner has free on either side of it.
+   */
   #takeFromNewSlabs(owner: OwnerId, entry: Owner, byteLength: number): number | null {
-    const needed = Math.ceil(byteLength / this.slabBytes);
-    const first = this.#slabs.findIndex((_, index) => {
-      const run = this.#slabs.slice(index, index + needed);
-      return run.length === needed && run.every((slab) => slab.owner === null);
-    });
-    if (first < 0) return null;
-    for (const slab of this.#slabs.slice(first, first + needed)) {
-      if (slab.lastOwner !== null && slab.lastOwner !== owner) this.#range.view(slab.offset, this.slabBytes).fill(0);
-      slab.owner = owner;
-      slab.lastOwner = owner;
-      entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
-      this.onGrant?.({ owner, offset: slab.offset, byteLength: this.slabBytes, fd: slab.fd });
+    const longest = Math.ceil(byteLength / this.slabBytes);
+    for (let count = 1; count <= longest; count++) {
+      for (let first = 0; first + count <= this.#slabs.length; first++) {
+        const run = this.#slabs.slice(first, first + count);
+        const end = (first + count) * this.slabBytes;
+        const around = entry.free.endingAt(first * this.slabBytes) + entry.free.startingAt(end);
+        if (around + count * this.slabBytes < byteLength || run.some((slab) => slab.owner !== null)) continue;
+        for (const slab of run) this.#grant(owner, entry, slab);
+        return entry.free.take(byteLength);
+      }
     }
-    return entry.free.take(byteLength);
+    return null;
+  }
+
+  /** When the owner cannot be told, it is its business to end: the slab may be mapped there already and stays its own. */
+  #grant(owner: OwnerId, entry: Owner, slab: Slab): void {
+    if (slab.lastOwner !== null && slab.lastOwner !== owner) this.#range.view(slab.offset, this.slabBytes).fill(0);
+    slab.owner = owner;
+    slab.lastOwner = owner;
+    try {
+      this.onGrant?.({ owner, offset: slab.offset, byteLength: this.slabBytes, fd: slab.fd });
+    } finally {
+      entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
+    }
+  }
+
+  #isEmpty(slab: Slab): boolean {
+    const free = slab.owner === null ? null : this.#owners.get(slab.owner)?.free;
+    return free?.contains({ offset: slab.offset, byteLength: this.slabBytes }) ?? false;
   }
 
   /** A child that lives has its slabs mapped and may still write to them; this process gives up what it does not use. */

@@ -19,14 +19,17 @@ export interface HashAnswer {
 /** Hashes native memory, large pieces in a Worker of its own, which is started when first needed. */
 export class Verifier implements Disposable {
   #worker: Worker | null = null;
+  #disposed = false;
   #nextId = 0;
   readonly #waiting = new Map<number, { resolve: (hash: string) => void; reject: (error: MediaError) => void }>();
 
   /**
    * @param bytes a view on native memory at `address`, which stays mapped until the answer
    * @returns the content hash over all of `bytes`
+   * @throws MediaError closed, system_failed when the Worker fails
    */
   async hash(bytes: Uint8Array, address: number): Promise<string> {
+    if (this.#disposed) throw disposedError();
     if (bytes.byteLength <= INLINE_BYTES) return hashContiguous(bytes);
     const worker = this.#start();
     const id = this.#nextId++;
@@ -37,11 +40,12 @@ export class Verifier implements Disposable {
     return promise;
   }
 
-  /** Ends the Worker; whoever still waits gets an error. Memory that was being hashed must stay mapped. */
+  /** Ends the Worker; whoever still waits gets an error; idempotent. Memory that was being hashed must stay mapped. */
   dispose(): void {
+    this.#disposed = true;
     this.#worker?.terminate();
     this.#worker = null;
-    this.#failAll(new MediaError("closed", "the reader was disposed while it checked a hash"));
+    this.#failAll(disposedError());
   }
 
   [Symbol.dispose](): void {
@@ -58,6 +62,7 @@ export class Verifier implements Disposable {
       waiting?.resolve(event.data.hash);
     };
     worker.onerror = (event) => {
+      worker.terminate(); // the next hash starts another one
       this.#worker = null;
       this.#failAll(new MediaError("system_failed", "the hashing worker failed", { cause: event.message }));
     };
@@ -69,4 +74,8 @@ export class Verifier implements Disposable {
     for (const waiting of this.#waiting.values()) waiting.reject(error);
     this.#waiting.clear();
   }
+}
+
+function disposedError(): MediaError {
+  return new MediaError("closed", "the reader was disposed before a hash was checked");
 }

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { MediaDecoder, type MediaDecoderOptions } from "../../src/index.ts";
-import { mediaBytes, mediaPath, noisePng } from "../support/media.ts";
+import { mediaPath, noisePng } from "../support/media.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -106,11 +106,14 @@ describe("giving up", () => {
   });
 });
 
-test("a job over the time limit is ended, and the next one works", async () => {
-  const decoder = await open({ decoders: { children: 1, jobTimeoutMs: 200 } });
-  const hour = Buffer.alloc(64 * MEBIBYTE); // decoding such a number of frames takes longer than the limit
-  hour.set(await mediaBytes("minute.mp4"));
-  await expect(decoder.decode(hour, {})).rejects.toMatchObject({ code: "decoder_timeout", retryable: true });
+test("a decoder that hangs is ended at the time limit, with what it started, and the next job works", async () => {
+  const decoder = await open({ decoders: { children: 1, jobTimeoutMs: 2000 } });
+  const job = decoder.decode(LONG);
+  const { child, ffmpeg } = await busyChild(decoder);
+  process.kill(child, "SIGSTOP");
+  await expect(job).rejects.toMatchObject({ code: "decoder_timeout", retryable: true });
+  expect(isAlive(child)).toBe(false);
+  await eventually("ffmpeg is gone", () => !isAlive(ffmpeg));
   await expectStillWorks(decoder);
 });
 
@@ -185,6 +188,64 @@ describe("memory", () => {
     expect(new Set(held.map((decoded) => decoded.media.contentHash)).size).toBe(1);
     for (const decoded of held) decoded.dispose();
   });
+});
+
+describe("slabs that are empty but belong to a child", () => {
+  test("make room for a large medium after many small ones were held everywhere", async () => {
+    const [small, large] = [await noisePng(600, 400), await noisePng(1100, 800)];
+    const decoder = await open({ decoders: { children: 2 }, pool: { slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE } });
+    const held = await Promise.all(Array.from({ length: 4 }, () => decoder.decode(small)));
+    for (const decoded of held) decoded.dispose();
+    using decoded = await decoder.decode(large);
+    expect(decoded.media.info.shape).toEqual([800, 1100, 3]);
+    await expectStillWorks(decoder);
+  });
+
+  test("make room for tensors of this process itself, at the second try", async () => {
+    const large = await noisePng(1100, 800);
+    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE } });
+    (await decoder.decode(large)).dispose();
+    const take = () => decoder.pool.take(0, 3 * MEBIBYTE);
+    expect(take).toThrow(expect.objectContaining({ code: "no_room" }));
+    await eventually("room is made", () => {
+      try {
+        take().dispose();
+        return true;
+      } catch {
+        return false;
+      }
+    });
+    await expectStillWorks(decoder);
+  });
+
+  test("are not taken from children when that would not help", async () => {
+    const small = await noisePng(600, 400);
+    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 3 * MEBIBYTE } });
+    using _first = await decoder.decode(small);
+    using second = await decoder.decode(small);
+    const third = await decoder.decode(small);
+    third.dispose();
+    const [child] = decoder.childPids;
+    await expect(decoder.decode(await noisePng(1000, 800))).rejects.toMatchObject({ code: "no_room" });
+    expect(decoder.childPids).toEqual([child ?? 0]);
+    expect(second.released).toBe(false);
+  });
+});
+
+test("a medium that waits longer than it may is refused, and the others are not", async () => {
+  const decoder = await open({ decoders: { children: 1, queueTimeoutMs: 100 } });
+  const running = decoder.decode(LONG);
+  await busyChild(decoder);
+  await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "overloaded", status: 503, retryable: true });
+  (await running).dispose();
+});
+
+test("more waiting bytes than the queue takes are refused", async () => {
+  const decoder = await open({ decoders: { children: 1, queueBytes: 1000 } });
+  const running = decoder.decode(LONG);
+  await busyChild(decoder);
+  await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "overloaded" });
+  (await running).dispose();
 });
 
 test("a child gets none of the environment but what decoding needs", async () => {

@@ -12,7 +12,7 @@ import {
   sealReadOnly,
   sendDescriptor,
 } from "../../ffi/memory.ts";
-import { check, cString, setNativeEnvironment } from "../../ffi/native.ts";
+import { check, checkProgress, cString, setNativeEnvironment } from "../../ffi/native.ts";
 
 describe("a range of addresses", () => {
   test("shows the same memory as every other mapping of the file", () => {
@@ -61,11 +61,18 @@ describe("a range of addresses", () => {
 
 describe("a memory file", () => {
   test("can neither grow nor be written once it is sealed", () => {
-    const fd = createMemoryFile("sealed", 10);
+    const fd = createMemoryFile("sealed", 10, { sealable: true });
     expect(() => writeSync(fd, Buffer.alloc(11))).toThrow(); // what does not fit is refused
     writeSync(fd, Buffer.alloc(5), 0, 5, 0);
     sealReadOnly(fd);
     expect(() => writeSync(fd, Buffer.alloc(1), 0, 1, 0)).toThrow(expect.objectContaining({ code: "EPERM" }));
+    closeDescriptor(fd);
+  });
+
+  test("that is shared with a child cannot be sealed by it against everybody else", () => {
+    const fd = createMemoryFile("slab", PAGE_BYTES);
+    expect(() => sealReadOnly(fd)).toThrow(expect.objectContaining({ code: "system_failed" }));
+    writeSync(fd, Buffer.alloc(1), 0, 1, 0);
     closeDescriptor(fd);
   });
 
@@ -118,7 +125,12 @@ test("sizes are rounded up to whole pages", () => {
 
 describe("statuses", () => {
   test("of success pass", () => {
-    expect([check(0), check(1)]).toEqual([0, 1]);
+    expect(check(0)).toBeUndefined();
+    expect([checkProgress(0), checkProgress(1)]).toEqual([true, false]);
+  });
+
+  test("of progress are no success where nothing is to take its time", () => {
+    expect(() => check(1)).toThrow(expect.objectContaining({ code: "nixl_failed" }));
   });
 
   test.each([

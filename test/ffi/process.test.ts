@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { readlinkSync } from "node:fs";
 import { join } from "node:path";
-import { createFile, type ProcessEnd, type SpawnOptions, spawn } from "../../ffi/process.ts";
+import {
+  createFile,
+  inheritedEnvironment,
+  isProgramUnusable,
+  type ProcessEnd,
+  type SpawnOptions,
+  spawn,
+} from "../../ffi/process.ts";
 import { PROJECT } from "../support/cli.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
 
@@ -23,6 +30,15 @@ function shell(command: string, limits: Partial<SpawnOptions> = {}): { end: Proc
   if (end === null) throw new Error("the process could not be reaped");
   const text = Buffer.from(output.bytes).toString();
   return { end, output: text.slice(0, text.indexOf("\0")) };
+}
+
+function failureOf(action: () => unknown): unknown {
+  try {
+    action();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("it did not fail");
 }
 
 describe("a started program", () => {
@@ -79,7 +95,11 @@ describe("a started program", () => {
     expect(shell("ulimit -v; ulimit -t; ulimit -c", { memoryLimitBytes: 1 << 30, cpuSeconds: 5 }).output).toBe(
       "1048576\n5\n0\n",
     );
-    expect(shell("while :; do :; done", { cpuSeconds: 1 }).end.signal).not.toBeNull();
+  });
+
+  test("is told by SIGXCPU that its processor time is up, and killed a second later", () => {
+    expect(shell("while :; do :; done", { cpuSeconds: 1 }).end).toEqual({ exitCode: null, signal: 24 });
+    expect(shell("trap '' XCPU; while :; do :; done", { cpuSeconds: 1 }).end).toEqual({ exitCode: null, signal: 9 });
   });
 
   test("cannot write more than its file takes", () => {
@@ -123,8 +143,36 @@ test.each([
   ["a file that is not executable", join(PROJECT, "package.json")],
 ])("%s cannot be started, and that is told at once", (_, program) => {
   expect(() => spawn(program, [], { descriptors: [], ...UNLIMITED })).toThrow(
-    expect.objectContaining({ code: "ffmpeg_unavailable", cause: expect.objectContaining({ attempted: "execve" }) }),
+    expect.objectContaining({
+      code: "system_failed",
+      message: expect.not.stringMatching(/ffmpeg/i),
+      cause: expect.objectContaining({ attempted: "execve" }),
+    }),
   );
+  expect(isProgramUnusable(failureOf(() => spawn(program, [], { descriptors: [], ...UNLIMITED })))).toBe(true);
+});
+
+test("a failure of the system is not blamed on the program", () => {
+  const endless = ["x".repeat(200_000)];
+  const error = failureOf(() => spawn("/bin/true", endless, { descriptors: [], ...UNLIMITED }));
+  expect(error).toMatchObject({ code: "system_failed", cause: { attempted: "execve" } });
+  expect(isProgramUnusable(error)).toBe(false);
+  expect(isProgramUnusable(new Error("another"))).toBe(false);
+});
+
+test("a program's environment is a few variables, and those that are named", () => {
+  process.env.NIXL_MEDIA_TEST_NAMED = "named";
+  process.env.NIXL_MEDIA_TEST_SECRET = "secret";
+  try {
+    expect(inheritedEnvironment()).not.toHaveProperty("NIXL_MEDIA_TEST_NAMED");
+    const environment = inheritedEnvironment(["NIXL_MEDIA_TEST_NAMED", "NIXL_MEDIA_TEST_UNSET"]);
+    expect(environment).toMatchObject({ PATH: String(process.env.PATH), NIXL_MEDIA_TEST_NAMED: "named" });
+    expect(Object.keys(environment)).not.toContain("NIXL_MEDIA_TEST_UNSET");
+    expect(Object.values(environment)).not.toContain("secret");
+  } finally {
+    delete process.env.NIXL_MEDIA_TEST_NAMED;
+    delete process.env.NIXL_MEDIA_TEST_SECRET;
+  }
 });
 
 test("more descriptors than there is place for are refused", () => {

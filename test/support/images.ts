@@ -10,11 +10,11 @@ export async function media(name: string): Promise<Uint8Array> {
   return Bun.file(new URL(name, MEDIA)).bytes();
 }
 
-/** Decodes into ordinary memory; gives the tensor and its bytes. */
+/** Decodes into ordinary memory; gives the tensor, its bytes and the rooms that were asked for. */
 export async function decode(encoded: Uint8Array, options: ImageOptionsInput = {}) {
   const { context, rooms } = roomContext();
   const tensor = await decodeImage(encoded, imageOptionsSchema.parse(options), context);
-  const pixels = rooms.at(-1)?.payload;
+  const pixels = rooms.at(-1)?.payload.subarray(0, tensor.byteLength);
   if (!pixels) throw new Error("decoded without asking for a room");
   return { tensor, pixels, rooms };
 }

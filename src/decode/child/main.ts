@@ -4,12 +4,12 @@
  */
 import { writeFileSync } from "node:fs";
 import { closeOnExec } from "../../../ffi/memory.ts";
-import { dieWithParent, processRunner } from "../../../ffi/process.ts";
+import { dieWithParent, limitMemoryGrowth } from "../../../ffi/process.ts";
 import { asMediaError, MediaError } from "../../errors.ts";
 import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
 import { decodeImage } from "../image/decode.ts";
 import type { ImageOptions } from "../image/options.ts";
-import { CHANNEL_DESCRIPTOR, type ChildMessage, type ParentMessage } from "../protocol.ts";
+import { CHANNEL_DESCRIPTOR, type ChildMessage, childCode, type ParentMessage } from "../protocol.ts";
 import { decodeVideo, type VideoSettings } from "../video/index.ts";
 import { ChildMemory } from "./memory.ts";
 
@@ -30,6 +30,7 @@ function say(message: ChildMessage): void {
 
 function start(message: Start): void {
   memory = new ChildMemory(message.poolBytes);
+  limitMemoryGrowth(message.memoryLimitBytes);
   ffmpegPath = message.ffmpegPath;
   say({ type: "ready" });
 }
@@ -44,9 +45,9 @@ async function askForRoom(id: number, payloadBytes: number, headerBytes: number)
 }
 
 async function run(job: Job): Promise<void> {
-  say({ type: "taken", id: job.id });
   try {
     using encoded = started().encoded(job.source, job.byteLength);
+    say({ type: "taken", id: job.id });
     const context: DecodeContext = {
       room: (payloadBytes, headerBytes = 1) => askForRoom(job.id, payloadBytes, headerBytes),
       ffmpegPath,
@@ -56,7 +57,7 @@ async function run(job: Job): Promise<void> {
   } catch (error) {
     const known = asMediaError(error, "decoder_failed", "The decoder failed in a way that it should not");
     const cause = known.cause instanceof Error ? String(known.cause).slice(0, 1000) : null;
-    say({ type: "failed", id: job.id, code: known.code, message: known.message.slice(0, 500), cause });
+    say({ type: "failed", id: job.id, code: childCode(known.code), message: known.message.slice(0, 500), cause });
   }
 }
 
@@ -64,7 +65,7 @@ function decode(job: Job, encoded: Uint8Array, context: DecodeContext): Promise<
   const { kind, settings, hashVideo } = job.request;
   // The parent checked the settings against the same schemas.
   if (kind === "image") return decodeImage(encoded, settings as ImageOptions, context);
-  return decodeVideo(encoded, { settings: settings as VideoSettings, hashVideo }, { ...context, processRunner });
+  return decodeVideo(encoded, { settings: settings as VideoSettings, hashVideo }, context);
 }
 
 function started(): ChildMemory {

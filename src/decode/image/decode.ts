@@ -8,7 +8,6 @@ import { MediaError } from "../../errors.ts";
 import { type ColorType, hashContiguous, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
 import type { DecodeContext, DecodedTensor } from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
-import { corruptImage } from "./byte_reader.ts";
 import { decoderFailure } from "./decoders/failure.ts";
 import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
@@ -16,11 +15,12 @@ import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
 import type { DecodedPicture } from "./decoders/picture.ts";
 import { decodeQoi } from "./decoders/qoi.ts";
 import { type DecodableFormat, isDecodable, readImageHeader } from "./header.ts";
-import type { ImageHeader } from "./image_header.ts";
-import { decodedBytes, judgeImageLimits } from "./limits.ts";
+import type { ChannelCount, ImageHeader } from "./image_header.ts";
+import { judgeImageLimits } from "./limits.ts";
 import type { ImageOptions } from "./options.ts";
+import { corruptImage } from "./refusals.ts";
 
-const COLOR_TYPES: Readonly<Record<DecodedPicture["channels"], ColorType>> = {
+const COLOR_TYPES: Readonly<Record<ChannelCount, ColorType>> = {
   1: "L8",
   2: "La8",
   3: "Rgb8",
@@ -28,7 +28,8 @@ const COLOR_TYPES: Readonly<Record<DecodedPicture["channels"], ColorType>> = {
 };
 
 /**
- * Decodes one image into a room and hashes it there.
+ * Decodes one image into a room and hashes it there. The room has the size that the header says and is asked for before
+ * the work, so that a full pool refuses at once; a picture that turns out smaller uses the beginning of it.
  *
  * @param encoded a whole file, of any format that is sniffed; its name and MIME type do not matter
  * @param options parsed settings; limits are judged before a decoder runs
@@ -43,17 +44,17 @@ export async function decodeImage(
   const format = sniffImage(encoded);
   const header = readImageHeader(encoded, format);
   judgeImageLimits(format, header, options.limits);
+  const room = await context.room(header.width * header.height * header.channels);
   const picture = await decodePicture(encoded, format, header);
   const { width, height, channels } = picture;
   const byteLength = width * height * channels;
-  if (width > header.width || height > header.height || byteLength > decodedBytes(header)) {
+  if (width > header.width || height > header.height || channels > header.channels) {
     throw corruptImage(format, "it decodes to more than its header says");
   }
 
+  picture.writeTo(room.payload.subarray(0, byteLength));
   const shape = [height, width, channels];
   const hashHeader = imageHashHeader(shape, UINT8);
-  const room = await context.room(byteLength);
-  picture.writeTo(room.payload);
   room.header.set(hashHeader, room.header.length - hashHeader.length);
   const metadata: MediaMetadata = { Image: { format, color_type: COLOR_TYPES[channels], layout: "HWC" } };
   const contentHash = hashContiguous(room.span(hashHeader.length, byteLength));
@@ -74,7 +75,8 @@ function sniffImage(encoded: Uint8Array): DecodableFormat {
  * The `image` crate is what other parts of a fleet decode with, so it decides for every format but three: JPEG, where
  * libjpeg-turbo's pixels are the common ones, and GIF and QOI, which its binding leaves out. Its JPEG decoder stays for
  * four components (libvips turns CMYK into other colours), but fills in what is missing of a file that was cut short;
- * such files are therefore decoded by libvips as well, for its verdict.
+ * such files are therefore decoded by libvips as well, for its verdict. libvips also has the kinds of TIFF that the
+ * crate does not know, and TIFF with JPEG inside, whose size the crate takes from the JPEG and not from the TIFF.
  */
 async function decodePicture(
   encoded: Uint8Array,

@@ -2,8 +2,9 @@
  * Dimensions and channels out of an image's header, in TypeScript, so that limits are judged before a native decoder
  * sees the bytes. Only the fields that decide the decoded size are read; the decoder checks the rest.
  */
+
+import { HeaderEndsEarly } from "../byte_reader.ts";
 import type { SniffedImageFormat } from "../sniff.ts";
-import { corruptImage, HeaderEndsEarly } from "./byte_reader.ts";
 import { readAvifHeader } from "./headers/avif.ts";
 import { readBmpHeader, readIcoHeader } from "./headers/bmp.ts";
 import { readGifHeader } from "./headers/gif.ts";
@@ -14,6 +15,7 @@ import { readQoiHeader } from "./headers/qoi.ts";
 import { readTiffHeader } from "./headers/tiff.ts";
 import { readWebpHeader } from "./headers/webp.ts";
 import type { ImageHeader } from "./image_header.ts";
+import { corruptImage } from "./refusals.ts";
 
 const READERS = {
   Png: readPngHeader,

@@ -4,18 +4,13 @@ import type { ImageFormat } from "../../tensor/index.ts";
 import type { ImageHeader } from "./image_header.ts";
 import type { ImageLimits } from "./options.ts";
 
-/** Bytes that a decoder makes of the image: width × height × channels × bytes per sample. May exceed 2^53. */
-export function decodedBytes(header: ImageHeader): number {
-  return header.width * header.height * header.channels * header.bytesPerSample;
-}
-
 /**
  * @param limits null for none; even then the size must be a number that can be counted exactly
  * @throws MediaError `limit_exceeded`, naming the dimensions and the limit
  */
 export function judgeImageLimits(format: ImageFormat, header: ImageHeader, limits: ImageLimits): void {
   const { width, height } = header;
-  const bytes = decodedBytes(header);
+  const bytes = width * height * header.bytesPerPixel;
   const refuse = (limit: string) => {
     throw new MediaError(
       "limit_exceeded",

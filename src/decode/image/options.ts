@@ -14,7 +14,9 @@ export const imageLimitsSchema = z
     max_image_height: wholeNumber.optional().describe("Largest height that is decoded, pixels. Default: no limit."),
     max_alloc: wholeNumber
       .default(DEFAULT_MAX_ALLOC)
-      .describe("Most bytes that one decoded image may have (16-bit samples count two). Default: 128 MiB."),
+      .describe(
+        "Most bytes that one decoded image may have (16-bit samples count two, and AVIF always has alpha). Default: 128 MiB.",
+      ),
   })
   .meta({ title: "ImageLimits" });
 
@@ -26,8 +28,6 @@ export const imageOptionsSchema = z
       .describe(
         "Limits, judged on the header before anything is decoded. Absent or {}: the defaults. null: none but the decoders' own (512 MiB for most).",
       ),
-    // What changes the picture itself (orientation, colour space, background) becomes a field here, off by default, and
-    // a step between decoding and writing the tensor in decode.ts.
   })
   .meta({ title: "ImageOptions", description: "Server-level settings of image decoding." });
 

@@ -14,24 +14,20 @@ export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
 const LONGEST_ARGUMENT = 100_000;
 
-/** How frames are got out of a clip. One kind so far: from the first to the last one needed, by one process. */
-export interface DecodePlan {
-  readonly kind: "linear";
-  /** From which timestamp on a frame may be the i-th one taken, ascending, in the stream's time base. */
-  readonly thresholds: readonly number[];
-}
-
 export interface DecodeCommand {
   readonly demuxer: Demuxer;
   /** Index of the stream in the file, or null for the first that is not an attached picture. */
   readonly streamIndex: number | null;
   readonly width: number;
   readonly height: number;
-  readonly plan: DecodePlan;
+  /** From which timestamp on a frame may be the i-th one taken, ascending, in the stream's time base. */
+  readonly thresholds: readonly number[];
+  /** Whose matrix converts: BT.601's, as the fleet's reference, or that of the stream's tag. */
+  readonly color: "reference" | "tagged";
+  /** Filters that turn the pictures, after conversion. */
+  readonly turn: readonly string[];
   /** End at the first error. */
   readonly strict: boolean;
-  /** Decoding threads. */
-  readonly threads: number;
 }
 
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
@@ -65,11 +61,12 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
   return [
     ...COMMON,
     ...(command.strict ? ["-xerror"] : []),
-    ...["-noautorotate", "-threads", String(command.threads)],
+    // One thread: clips are decoded side by side instead.
+    ...["-noautorotate", "-threads", "1"],
     ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input),
     ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
     ...(script === null ? ["-filter:v", filter] : [script, `/proc/self/fd/${DECODE_DESCRIPTORS.filterScript}`]),
-    ...["-frames:v", String(command.plan.thresholds.length), "-fps_mode", "passthrough"],
+    ...["-frames:v", String(command.thresholds.length), "-fps_mode", "passthrough"],
     ...["-c:v", "rawvideo", "-pix_fmt", "rgb24", "-f", "rawvideo", `pipe:${DECODE_DESCRIPTORS.frames}`],
   ];
 }
@@ -77,20 +74,23 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
 /**
  * The filter graph: take frames, say which, convert.
  *
- * Conversion is BT.601 whatever the stream's tag, and libswscale's area scaler, as the fleet's reference does it: one clip has
- * one name. When the pictures change midway, ffmpeg sets the graph up again and every filter begins anew; so the graph says
- * at which frame it began (the first two filters, on the first frame only), and its size is fixed, lest frames of another
- * size be written.
+ * Conversion is libswscale's area scaler and, unless the stream's own is asked for, BT.601's matrix whatever the stream's tag,
+ * as the fleet's reference does it: one clip has one name. When the pictures change midway, ffmpeg sets the graph up again and
+ * every filter begins anew; so the graph says at which frame it began (the first two filters, on the first frame only), and
+ * its size is fixed, lest frames of another size be written.
  */
-export function decodeFilter({ plan, width, height }: Pick<DecodeCommand, "plan" | "width" | "height">): string {
+export function decodeFilter(command: DecodeCommand): string {
+  const { thresholds, width, height, turn } = command;
   const { timestamps, graphStarts } = DECODE_DESCRIPTORS;
   return [
     "metadata=mode=add:key=start:value=1:enable='eq(n,0)'",
     `metadata=mode=print:key=start:file='pipe\\:${graphStarts}'`,
-    `select='${selectExpression(plan.thresholds)}'`,
+    `select='${selectExpression(thresholds)}'`,
     "metadata=mode=add:key=taken:value=1",
     `metadata=mode=print:key=taken:file='pipe\\:${timestamps}'`,
-    `scale=w=${width}:h=${height}:in_color_matrix=bt601:flags=area`,
+    `scale=w=${width}:h=${height}:in_color_matrix=${command.color === "tagged" ? "auto" : "bt601"}:flags=area`,
+    // Turned as RGB, which loses nothing.
+    ...(turn.length === 0 ? [] : ["format=rgb24", ...turn]),
   ].join(",");
 }
 
@@ -114,13 +114,24 @@ function thresholdExpression(thresholds: readonly number[], from: number, to: nu
 /**
  * Arguments of the process that lists the packets of the default video stream, undecoded, and decodes one frame, so that its
  * log tells the picture's size and the guessed frame rate.
+ * @param mostPackets how many are listed
  */
-export function probeArguments(demuxer: Demuxer): string[] {
+export function probeArguments(demuxer: Demuxer, mostPackets: number): string[] {
   const stream = ["-map", streamSpecifier(null)];
   return [
     ...COMMON,
     ...inputArguments(demuxer, PROBE_DESCRIPTORS.input),
-    ...[...stream, "-c:v", "copy", "-copyinkf", "-f", "framecrc", `pipe:${PROBE_DESCRIPTORS.packets}`],
+    ...[
+      ...stream,
+      "-frames:v",
+      String(mostPackets),
+      "-c:v",
+      "copy",
+      "-copyinkf",
+      "-f",
+      "framecrc",
+      `pipe:${PROBE_DESCRIPTORS.packets}`,
+    ],
     ...[...stream, "-frames:v", "1", "-f", "null", "-"],
   ];
 }

@@ -2,46 +2,31 @@
  * From the bytes of a clip to a tensor: facts of the container, the timestamps wanted, one ffmpeg process that writes those
  * frames into a private file of exactly their size, a copy into the room, the content hash there.
  */
-import { asMediaError, MediaError } from "../../errors.ts";
+import { createFile, type PrivateFile } from "../../../ffi/process.ts";
+import { MediaError } from "../../errors.ts";
 import { hashContiguous, UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
 import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
 import { type Demuxer, sniffMedia } from "../sniff.ts";
 import {
   type DecodeCommand,
-  type DecodePlan,
   decodeArguments,
   decodeFilter,
   type FilterScriptOption,
   needsFilterScript,
 } from "./command.ts";
+import { NOT_TURNED } from "./display_matrix.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";
 import { graphInputs, isOptionUnknown, logExcerpt, programFailure } from "./ffmpeg_log.ts";
-import type { VideoSettings } from "./options.ts";
+import { MOST_FRAMES, type VideoSettings } from "./options.ts";
 import { probeContainer } from "./probe.ts";
-import {
-  type PrivateFile,
-  type ProcessRunner,
-  type ProgramOutcome,
-  runProgram,
-  writtenBytes,
-  writtenText,
-} from "./process.ts";
+import { type ProgramOutcome, runProgram, writtenBytes, writtenText } from "./process.ts";
 import { sameRational } from "./rational.ts";
 import { requestedFrameCount, sourceDuration, sourceFps, timestampSeconds, timestampThresholds } from "./sampling.ts";
-
-/** What a clip's decoding may use of the world around it. */
-export interface VideoDecodeContext extends DecodeContext {
-  readonly processRunner: ProcessRunner;
-}
 
 export interface VideoDecodeOptions {
   readonly settings: VideoSettings;
   /** Whether the clip's content hash is wanted. */
   readonly hashVideo: boolean;
-  /** Decoding threads of the ffmpeg process; 1 by default: clips are decoded side by side instead. */
-  readonly threads?: number;
-  /** Hears why a clip that should have been hashed was not. */
-  readonly onDebug?: (message: string, cause: unknown) => void;
 }
 
 const CHANNELS = 3;
@@ -53,15 +38,14 @@ const GRAPH_STARTS_BYTES = 4096;
 const TIMESTAMP_JSON_BYTES = 26;
 const HASH_HEADER_BYTES = 512;
 /** Address space that ffmpeg takes for its libraries and threads' arenas, and frames of references and queues to add. */
-const BASE_MEMORY_BYTES = 3 * 1024 ** 3;
-const THREAD_MEMORY_BYTES = 256 * 1024 ** 2;
+const BASE_MEMORY_BYTES = 3.25 * 1024 ** 3;
 const HELD_FRAMES = 64;
 
 /**
  * Decodes the frames of a clip that its settings ask for.
  *
- * @returns `[T,H,W,3]`, RGB, uint8, not rotated; T is what was found, which is less than was asked for when the clip is
- *   damaged, unless `strict`
+ * @returns `[T,H,W,3]`, RGB, uint8, with `auto_rotate` as frames are shown, else as they are stored; T is what was found, which
+ *   is less than was asked for when the clip is damaged, unless `strict`
  * @throws MediaError media_empty, media_unsupported, no_video_stream, media_corrupt, frame_count_invalid, limit_exceeded,
  *   no_frames for the clip's faults; ffmpeg_unavailable, decoder_failed, decoder_timeout, system_failed for the host's; and
  *   what the room's giver throws
@@ -69,43 +53,47 @@ const HELD_FRAMES = 64;
 export async function decodeVideo(
   encoded: Uint8Array,
   options: VideoDecodeOptions,
-  context: VideoDecodeContext,
+  context: DecodeContext,
 ): Promise<DecodedTensor> {
   const demuxer = sniffContainer(encoded);
   const program = context.ffmpegPath;
   if (program === null)
     throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
-  const runner = context.processRunner;
 
-  using input = runner.createFile("encoded", encoded.byteLength);
+  using input = createFile("encoded", encoded.byteLength);
   input.bytes.set(encoded);
   input.sealReadOnly();
-  const facts = await readContainerFacts(input.bytes, demuxer, () => probeContainer(runner, program, input, demuxer));
+  const facts = await readContainerFacts(input.bytes, demuxer, () => probeContainer(program, input, demuxer));
 
-  const count = requestedFrameCount(facts, options.settings);
+  const { settings } = options;
+  const count = requestedFrameCount(facts, settings);
+  checkAllocation(count, facts, settings);
+  const reachable = reachableFrameCount(count, facts);
   const frameBytes = facts.width * facts.height * CHANNELS;
-  checkAllocation(count, facts, options.settings);
-  const room = await context.room(count * frameBytes, HASH_HEADER_BYTES + count * TIMESTAMP_JSON_BYTES);
+  const room = await context.room(reachable * frameBytes, HASH_HEADER_BYTES + reachable * TIMESTAMP_JSON_BYTES);
 
+  const turn = settings.auto_rotate ? facts.turn : NOT_TURNED;
   const command: DecodeCommand = {
     ...facts,
-    plan: { kind: "linear", thresholds: timestampThresholds(count, facts) } satisfies DecodePlan,
-    strict: options.settings.strict,
-    threads: options.threads ?? 1,
+    thresholds: timestampThresholds(count, facts, reachable),
+    color: settings.color,
+    turn: turn.filters,
+    strict: settings.strict,
   };
-  using frames = runner.createFile("frames", count * frameBytes);
-  const { timestamps, outcome } = await runDecoder(runner, program, command, { input, frames });
-  judge(outcome, facts, timestamps.length, options.settings.strict, count);
+  using frames = createFile("frames", reachable * frameBytes);
+  const { timestamps, outcome } = await runDecoder(program, command, { input, frames });
+  judge(outcome, facts, timestamps.length, settings.strict, count);
 
   const byteLength = timestamps.length * frameBytes;
   room.payload.set(frames.bytes.subarray(0, byteLength));
-  const shape = [timestamps.length, facts.height, facts.width, CHANNELS];
+  const [height, width] = turn.swapsSides ? [facts.width, facts.height] : [facts.height, facts.width];
+  const shape = [timestamps.length, height, width, CHANNELS];
   const metadata: VideoMetadata = {
     source_fps: sourceFps(facts),
     source_duration: sourceDuration(facts),
     sampled_timestamps: timestamps.map((pts) => timestampSeconds(pts, facts.timeBase)),
   };
-  const contentHash = options.hashVideo ? hashInPlace(room, shape, metadata, byteLength, options) : null;
+  const contentHash = options.hashVideo ? hashInPlace(room, shape, metadata, byteLength) : null;
   return { shape, dtype: UINT8, metadata: { Video: metadata }, byteLength, contentHash };
 }
 
@@ -129,6 +117,19 @@ function checkAllocation(count: number, { width, height }: ContainerFacts, { lim
   }
 }
 
+/**
+ * How many of the frames wanted can be found at all, which is what memory is asked for: a packet gives one frame at most, so a
+ * frame count that the file's packets do not back costs nothing.
+ */
+function reachableFrameCount(count: number, { packetCount }: ContainerFacts): number {
+  const reachable = Math.min(count, packetCount);
+  if (reachable === 0) throw new MediaError("no_frames", "Failed to decode any frames, the video has no packets");
+  if (reachable > MOST_FRAMES) {
+    throw new MediaError("limit_exceeded", `a clip of ${reachable} frames is over the limit of ${MOST_FRAMES} frames`);
+  }
+  return reachable;
+}
+
 interface DecoderFiles {
   readonly input: PrivateFile;
   readonly frames: PrivateFile;
@@ -136,23 +137,22 @@ interface DecoderFiles {
 
 /** Runs ffmpeg; timestamps are those of the frames that lie complete in `files.frames`, in their order. */
 async function runDecoder(
-  runner: ProcessRunner,
   program: string,
   command: DecodeCommand,
   files: DecoderFiles,
 ): Promise<{ timestamps: number[]; outcome: ProgramOutcome }> {
   const frameBytes = command.width * command.height * CHANNELS;
-  const count = command.plan.thresholds.length;
-  using lines = runner.createFile("timestamps", 4096 + count * TIMESTAMP_LINE_BYTES);
-  using starts = runner.createFile("graph-starts", GRAPH_STARTS_BYTES);
+  const count = command.thresholds.length;
+  using lines = createFile("timestamps", 4096 + count * TIMESTAMP_LINE_BYTES);
+  using starts = createFile("graph-starts", GRAPH_STARTS_BYTES);
   const filter = decodeFilter(command);
-  using script = needsFilterScript(filter) ? textFile(runner, "filter", filter) : null;
+  using script = needsFilterScript(filter) ? textFile("filter", filter) : null;
   const run = (option: FilterScriptOption | null): Promise<ProgramOutcome> =>
-    runProgram(runner, {
+    runProgram({
       program,
       args: decodeArguments(command, option),
       files: [files.input, files.frames, lines, starts, ...(script ? [script] : [])],
-      memoryLimitBytes: BASE_MEMORY_BYTES + command.threads * THREAD_MEMORY_BYTES + HELD_FRAMES * frameBytes,
+      memoryLimitBytes: BASE_MEMORY_BYTES + HELD_FRAMES * frameBytes,
     });
 
   let outcome = await run(script ? "-/filter:v" : null);
@@ -161,9 +161,9 @@ async function runDecoder(
   return { timestamps: parseTimestamps(writtenText(lines), writtenText(starts)).slice(0, written), outcome };
 }
 
-function textFile(runner: ProcessRunner, name: string, text: string): PrivateFile {
+function textFile(name: string, text: string): PrivateFile {
   const bytes = Buffer.from(text);
-  const file = runner.createFile(name, bytes.byteLength);
+  const file = createFile(name, bytes.byteLength);
   file.bytes.set(bytes);
   file.sealReadOnly();
   return file;
@@ -217,23 +217,22 @@ function judge(outcome: ProgramOutcome, facts: ContainerFacts, found: number, st
   }
 }
 
-/** The content hash over header and pixels where they lie; null, and a debug message, when it cannot be taken. */
+/**
+ * The content hash over header and pixels where they lie. Null when it cannot be taken: that is no reason to refuse a sound
+ * clip. Why is said on stderr, which the parent process keeps and does not print.
+ */
 function hashInPlace(
   room: DecodeRoom,
   shape: readonly number[],
   metadata: VideoMetadata,
   byteLength: number,
-  options: VideoDecodeOptions,
 ): string | null {
   try {
     const header = videoHashHeader(shape, UINT8, metadata, byteLength);
     room.header.set(header, room.header.byteLength - header.byteLength);
     return hashContiguous(room.span(header.byteLength, byteLength));
   } catch (error) {
-    options.onDebug?.(
-      "the clip gets no content hash",
-      asMediaError(error, "invalid_argument", "the clip could not be hashed"),
-    );
+    console.warn(`nixl-media: the clip gets no content hash: ${error}`);
     return null;
   }
 }

@@ -5,6 +5,7 @@
 import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { aviFrameCount, isAviCut } from "./avi.ts";
+import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import { type IsoVideoTrack, readIsoVideoTrack } from "./iso_track.ts";
 import { readMatroskaTrack } from "./matroska.ts";
 import { lastPacketEnd, packetRate, packetSpan } from "./packets.ts";
@@ -21,6 +22,10 @@ export interface ContainerFacts extends StreamTiming {
   /** Pixels, before any rotation. */
   readonly width: number;
   readonly height: number;
+  /** Packets of the stream that the file can hold at most. Each gives one frame at most, whatever the frame count says. */
+  readonly packetCount: number;
+  /** How the container wants the pictures to be shown. */
+  readonly turn: Turn;
 }
 
 /** Containers that may hold video. The others of the sniffer's list are audio. */
@@ -69,7 +74,7 @@ async function factsOfFile(
   }
   if (demuxer === "matroska") {
     const track = await readMatroskaTrack(bytes);
-    return track && { ...track, demuxer, streamIndex: null, frameCount: track.packetCount };
+    return track && { ...track, demuxer, streamIndex: null, frameCount: track.packetCount, turn: NOT_TURNED };
   }
   return null;
 }
@@ -86,6 +91,8 @@ async function factsOfIsoTrack(track: IsoVideoTrack, probe: () => Promise<Probe>
     durationTicks: track.durationTicks,
     frameRate: track.frameRate ?? knownRate(probed),
     frameCount: track.sampleCount,
+    packetCount: track.storedSamples,
+    turn: track.turn,
   };
 }
 
@@ -98,6 +105,8 @@ function factsOfProbe(bytes: Uint8Array, demuxer: Demuxer, probe: Probe): Contai
     height: probe.height,
     timeBase: probe.timeBase,
     frameRate,
+    packetCount: probe.packets.length,
+    turn: NOT_TURNED,
   };
   if (demuxer === "avi") {
     const frameCount = aviFrameCount(bytes) || probe.packets.length;

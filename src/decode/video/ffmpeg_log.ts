@@ -61,6 +61,9 @@ const UNKNOWN_OPTION = /Unrecognized option|Option not found|Unknown input forma
 const NO_THREADS = /pthread_create|Resource temporarily unavailable/;
 /** SIGXCPU: the limit on processor time. */
 const SIGNAL_CPU_LIMIT = 24;
+/** ffmpeg catches the signals that ask it to end, SIGXCPU among them, and then exits with this code and says so. */
+const EXIT_CODE_OF_SIGNAL = 255;
+const RECEIVED_SIGNAL = /^\[info\] Exiting normally, received signal (\d+)\.$/m;
 
 /**
  * Why a run that gave nothing usable failed; null when the medium alone can tell.
@@ -68,7 +71,9 @@ const SIGNAL_CPU_LIMIT = 24;
  * The program's own troubles are the host's (5xx); so is a crash by signal, though a clip may have provoked it.
  */
 export function programFailure(outcome: ProgramOutcome): MediaError | null {
-  const { exitCode, signal } = outcome;
+  const { exitCode } = outcome;
+  const received = exitCode === EXIT_CODE_OF_SIGNAL ? RECEIVED_SIGNAL.exec(outcome.log)?.[1] : undefined;
+  const signal = received === undefined ? outcome.signal : Number(received);
   const log = errorLines(outcome.log).join("\n");
   if (signal === SIGNAL_CPU_LIMIT) return new MediaError("decoder_timeout", "ffmpeg used up its processor time");
   if (signal !== null) return new MediaError("decoder_failed", `ffmpeg was ended by signal ${signal}`);

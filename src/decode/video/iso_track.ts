@@ -5,6 +5,7 @@
  */
 import { MediaError } from "../../errors.ts";
 import { type Box, BoxReader } from "../iso_boxes.ts";
+import { type Matrix, NOT_TURNED, product, type Turn, turnOfMatrix } from "./display_matrix.ts";
 import { readFragments } from "./iso_fragments.ts";
 import { type Rational, reduced, rescaled } from "./rational.ts";
 
@@ -19,8 +20,12 @@ export interface IsoVideoTrack {
   readonly durationTicks: number;
   /** Null when samples differ in duration or their durations stand in fragments. */
   readonly frameRate: Rational | null;
-  /** Samples in the movie header's table; fragments are not counted, as libavformat does not. */
+  /** Samples by the time-to-sample table; fragments are not counted, as libavformat does not. */
   readonly sampleCount: number;
+  /** Samples that have a size, fragments included: no more frames can come out, whatever other tables say. */
+  readonly storedSamples: number;
+  /** How the display matrix wants the pictures to be shown. */
+  readonly turn: Turn;
 }
 
 /** The time-to-sample table, taken together. */
@@ -44,6 +49,8 @@ interface Track {
   readonly editedDuration: number | null;
   readonly sampleEntry: { readonly format: string; readonly width: number; readonly height: number } | null;
   readonly times: SampleTimes;
+  readonly storedSamples: number;
+  readonly matrix: Matrix | null;
   readonly sampleBytes: number;
   /** Where the last of the table's samples ends in the file. */
   readonly samplesEnd: number;
@@ -89,6 +96,8 @@ export function readIsoVideoTrack(bytes: Uint8Array): IsoVideoTrack | null {
     durationTicks: Math.max(tableDuration(track), fragments?.trackEnd ?? 0),
     frameRate: sampleDuration === null ? null : reduced(track.timescale, sampleDuration),
     sampleCount,
+    storedSamples: track.storedSamples + (fragments?.sampleCount ?? 0),
+    turn: track.matrix ? turnOfMatrix(product(track.matrix, readMovieMatrix(file, children))) : NOT_TURNED,
   };
 }
 
@@ -119,6 +128,17 @@ function readMovieTimescale(file: BoxReader, movieChildren: readonly Box[]): num
   return file.uint32(header, file.uint8(header, 0) === 1 ? 20 : 12);
 }
 
+function readMovieMatrix(file: BoxReader, movieChildren: readonly Box[]): Matrix | null {
+  const header = movieChildren.find((box) => box.type === "mvhd");
+  return header ? readMatrix(file, header, file.uint8(header, 0) === 1 ? 48 : 36) : null;
+}
+
+/** The upper left of a transformation matrix (ISO/IEC 14496-12, 6.2.2): rows of three, the third column not of interest. */
+function readMatrix(file: BoxReader, header: Box, at: number): Matrix {
+  const entry = (index: number): number => file.int32(header, at + index * 4);
+  return [entry(0), entry(1), entry(3), entry(4)];
+}
+
 function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: number): Track {
   const find = (path: string): Box | undefined => file.find(trak, path.split("/"));
   const trackHeader = find("tkhd");
@@ -135,6 +155,7 @@ function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: nu
     enabled: trackHeader !== undefined && (file.uint8(trackHeader, 3) & 1) === 1,
     isVideo: handler !== undefined && file.text(handler, 8, 4) === "vide",
     chapterTracks: readChapterTracks(file, find("tref/chap")),
+    matrix: trackHeader ? readMatrix(file, trackHeader, file.uint8(trackHeader, 0) === 1 ? 52 : 40) : null,
     timescale,
     mediaDuration,
     editedDuration: editList && movieTimescale > 0 ? readEditList(file, editList, timescale, movieTimescale) : null,
@@ -150,7 +171,7 @@ function readChapterTracks(file: BoxReader, reference: Box | undefined): number[
 }
 
 function readDuration(file: BoxReader, mediaHeader: Box, isLong: boolean): number {
-  const duration = file.unsigned(mediaHeader, isLong ? 24 : 16, isLong);
+  const duration = isLong ? file.uint64(mediaHeader, 24) : file.uint32(mediaHeader, 16);
   return duration >= (isLong ? 2 ** 64 : ALL_ONES) ? 0 : duration;
 }
 
@@ -162,26 +183,28 @@ function readEditList(file: BoxReader, box: Box, timescale: number, movieTimesca
   let sum = 0;
   for (let entry = 0; entry < count; entry += 1) {
     const at = 8 + entry * entryBytes;
-    const duration = file.unsigned(box, at, isLong);
+    const duration = isLong ? file.uint64(box, at) : file.uint32(box, at);
     sum += rescaled(duration, timescale, movieTimescale);
   }
   return sum;
 }
 
-type SampleTable = Pick<Track, "sampleEntry" | "times" | "sampleBytes" | "samplesEnd">;
+type SampleTable = Pick<Track, "sampleEntry" | "times" | "storedSamples" | "sampleBytes" | "samplesEnd">;
 
 function readSampleTable(file: BoxReader, table: Box | undefined): SampleTable {
-  if (!table) return { sampleEntry: null, times: NO_TIMES, sampleBytes: 0, samplesEnd: 0 };
+  if (!table) return { sampleEntry: null, times: NO_TIMES, storedSamples: 0, sampleBytes: 0, samplesEnd: 0 };
   const boxes = file.boxes(table.start, table.end);
   const find = (...types: string[]): Box | undefined => boxes.find((box) => types.includes(box.type));
   const times = find("stts");
   const description = find("stsd");
   const entry = description && file.boxes(description.start + 8, description.end)[0];
+  const sizes = readSampleSizes(file, find("stsz", "stz2"));
   return {
     // VisualSampleEntry: reserved, data reference index and pre-defined fields come first (24 bytes).
     sampleEntry: entry ? { format: entry.type, width: file.uint16(entry, 24), height: file.uint16(entry, 26) } : null,
     times: times ? readSampleTimes(file, times) : NO_TIMES,
-    ...measureSamples(file, find("stsz"), find("stsc"), find("stco", "co64")),
+    storedSamples: sizes.count,
+    ...measureSamples(file, sizes, find("stsc"), find("stco", "co64")),
   };
 }
 
@@ -198,29 +221,56 @@ function readSampleTimes(file: BoxReader, table: Box): SampleTimes {
   return { sampleCount, ticks, sampleDuration: isConstant && sampleDuration > 0 ? sampleDuration : null };
 }
 
+/** How many samples have a size, and the size of each. */
+interface SampleSizes {
+  readonly count: number;
+  /** Bytes that every sample has, 0 when they differ. */
+  readonly equal: number;
+  /** Bytes of sample `index`, where they differ. */
+  at(index: number): number;
+}
+
+/** The sample size box or its compact form (ISO/IEC 14496-12, 8.7.3); no more samples than the file can hold. */
+function readSampleSizes(file: BoxReader, table: Box | undefined): SampleSizes {
+  if (!table) return { count: 0, equal: 0, at: () => 0 };
+  if (table.type === "stsz") {
+    const equal = file.uint32(table, 4);
+    const fitting = equal > 0 ? Math.floor(file.byteLength / equal) : file.entryCount(table, 8, 4);
+    const count = Math.min(file.uint32(table, 8), fitting);
+    return { count, equal, at: (index) => file.uint32(table, 12 + index * 4) };
+  }
+  const bits = file.uint8(table, 7);
+  if (bits !== 4 && bits !== 8 && bits !== 16) return { count: 0, equal: 0, at: () => 0 };
+  const at = (index: number): number => {
+    if (bits === 16) return file.uint16(table, 12 + index * 2);
+    if (bits === 8) return file.uint8(table, 12 + index);
+    const pair = file.uint8(table, 12 + (index >> 1));
+    return index % 2 === 0 ? pair >> 4 : pair & 15;
+  };
+  return { count: file.entryCount(table, 8, bits / 8), equal: 0, at };
+}
+
 /** Bytes of all samples, and where the last of them ends: chunk by chunk, since samples lie back to back in their chunk. */
 function measureSamples(
   file: BoxReader,
-  sizes: Box | undefined,
+  sizes: SampleSizes,
   chunkRuns: Box | undefined,
   chunks: Box | undefined,
 ): Pick<Track, "sampleBytes" | "samplesEnd"> {
-  if (!sizes || !chunkRuns || !chunks) return { sampleBytes: 0, samplesEnd: 0 };
-  const equalSize = file.uint32(sizes, 4);
-  const sampleCount = equalSize > 0 ? file.uint32(sizes, 8) : file.entryCount(sizes, 8, 4);
+  if (!chunkRuns || !chunks) return { sampleBytes: 0, samplesEnd: 0 };
   const offsetBytes = chunks.type === "co64" ? 8 : 4;
   const chunkCount = file.entryCount(chunks, 4, offsetBytes);
   const runCount = file.entryCount(chunkRuns, 4, 12);
   const total = { sampleBytes: 0, samplesEnd: 0 };
   let sample = 0;
-  for (let chunk = 0, run = 0; chunk < chunkCount && sample < sampleCount; chunk += 1) {
+  for (let chunk = 0, run = 0; chunk < chunkCount && sample < sizes.count; chunk += 1) {
     // A run holds until the chunk, counted from 1, with which the next one begins.
     while (run + 1 < runCount && file.uint32(chunkRuns, 8 + (run + 1) * 12) <= chunk + 1) run += 1;
-    const inChunk = Math.min(file.uint32(chunkRuns, 12 + run * 12), sampleCount - sample);
-    let chunkBytes = inChunk * equalSize;
-    for (let i = 0; equalSize === 0 && i < inChunk; i += 1) chunkBytes += file.uint32(sizes, 12 + (sample + i) * 4);
+    const inChunk = Math.min(file.uint32(chunkRuns, 12 + run * 12), sizes.count - sample);
+    let chunkBytes = inChunk * sizes.equal;
+    for (let i = 0; sizes.equal === 0 && i < inChunk; i += 1) chunkBytes += sizes.at(sample + i);
     const at = 8 + chunk * offsetBytes;
-    const offset = file.unsigned(chunks, at, offsetBytes === 8);
+    const offset = offsetBytes === 8 ? file.uint64(chunks, at) : file.uint32(chunks, at);
     if (inChunk > 0) total.samplesEnd = Math.max(total.samplesEnd, offset + chunkBytes);
     total.sampleBytes += chunkBytes;
     sample += inChunk;

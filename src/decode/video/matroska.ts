@@ -5,7 +5,7 @@
  * come out exactly although the timestamps are rounded to milliseconds.
  */
 import { MediaError } from "../../errors.ts";
-import { lastPacketEnd, type Packet, packetRate } from "./packets.ts";
+import { checkPacketCount, lastPacketEnd, type Packet, packetRate } from "./packets.ts";
 import { type Rational, reduced } from "./rational.ts";
 
 /** The default video track of a Matroska file; times in the track's time base. */
@@ -25,7 +25,7 @@ const SEGMENT_ID = 0x18538067;
 /**
  * Reads all packets' times.
  * @returns null when mediabunny cannot read the file, which does not mean that ffmpeg cannot
- * @throws MediaError media_corrupt when the file is shorter than its segment says, no_video_stream
+ * @throws MediaError media_corrupt when the file is shorter than its segment says, no_video_stream, limit_exceeded
  */
 export async function readMatroskaTrack(bytes: Uint8Array): Promise<MatroskaTrack | null> {
   if (segmentEnd(bytes) > bytes.byteLength) {
@@ -43,6 +43,7 @@ export async function readMatroskaTrack(bytes: Uint8Array): Promise<MatroskaTrac
     const packets: Packet[] = [];
     for await (const packet of new EncodedPacketSink(track).packets(undefined, undefined, { metadataOnly: true })) {
       packets.push({ pts: toTicks(packet.timestamp), duration: toTicks(packet.duration) });
+      checkPacketCount(packets.length);
     }
     // Of a recording that was cut off, mediabunny reads nothing; ffmpeg reads what is there.
     if (packets.length === 0) return null;

@@ -1,9 +1,14 @@
 /** Settings of video decoding: one zod schema that is the types, the checks and the documentation. */
 import { z } from "zod";
-import { parseOptions } from "../../options.ts";
 
 /** Decoded bytes of one clip that are allowed where no limit is set: 512 MiB. */
 export const DEFAULT_VIDEO_MAX_ALLOC = 512 * 1024 * 1024;
+
+/**
+ * Most frames that one clip may give, whatever the limits: more than an hour at 30 frames a second. The walk over frames is an
+ * expression with a threshold for each, of which ffmpeg makes a tree of some 600 bytes a threshold.
+ */
+export const MOST_FRAMES = 131_072;
 
 export const videoLimitsSchema = z
   .strictObject({
@@ -12,7 +17,7 @@ export const videoLimitsSchema = z
       .nonnegative()
       .nullable()
       .default(DEFAULT_VIDEO_MAX_ALLOC)
-      .describe("Most bytes that the decoded frames of one clip may take; null is no limit."),
+      .describe(`Most bytes that the decoded frames of one clip may take; null is no limit but ${MOST_FRAMES} frames.`),
   })
   .meta({ title: "VideoLimits", description: "Limits of the server; a request cannot change them." });
 
@@ -33,6 +38,18 @@ export const videoOptionsSchema = z
       .boolean()
       .default(false)
       .describe("Refuse a clip of which any part that is needed is damaged or missing, instead of skipping it."),
+    auto_rotate: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Turn the frames as the display matrix of an MP4 or QuickTime file says: quarter turns and mirrorings.",
+      ),
+    color: z
+      .enum(["reference", "tagged"])
+      .default("reference")
+      .describe(
+        "Conversion to RGB: by BT.601's coefficients whatever the clip says, or by the matrix that it is tagged with.",
+      ),
     limits: videoLimitsSchema
       .nullable()
       .prefault({})
@@ -53,12 +70,4 @@ export type VideoSettings = z.output<typeof videoOptionsSchema>;
 
 function present<T>(value: T | null | undefined): value is T {
   return value !== null && value !== undefined;
-}
-
-/**
- * Checks options and fills in defaults.
- * @throws MediaError invalid_options for a misspelt key, a value out of range, or two options that exclude each other
- */
-export function parseVideoOptions(options: unknown): VideoSettings {
-  return parseOptions(videoOptionsSchema, options);
 }

@@ -1,5 +1,15 @@
 /** What the packets of a stream tell about it when its container does not. */
+import { MediaError } from "../../errors.ts";
 import { type Rational, reduced } from "./rational.ts";
+
+/** More packets than this are no clip: nine hours at 30 frames a second. All of them are held while they are counted. */
+export const MOST_PACKETS = 2 ** 20;
+
+/** @throws MediaError limit_exceeded when there are more packets than are read */
+export function checkPacketCount(count: number): void {
+  if (count <= MOST_PACKETS) return;
+  throw new MediaError("limit_exceeded", `a clip of more than ${MOST_PACKETS} packets is over the limit`);
+}
 
 /** A packet as its container times it, in the stream's time base. */
 export interface Packet {

@@ -1,10 +1,11 @@
 /** Asking ffmpeg about a container: the packets of the default video stream, and what its first frame looks like. */
+import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { probeArguments } from "./command.ts";
 import { type GraphInput, graphInputs, logExcerpt, programFailure } from "./ffmpeg_log.ts";
-import type { Packet } from "./packets.ts";
-import { type PrivateFile, type ProcessRunner, runProgram, writtenText } from "./process.ts";
+import { checkPacketCount, MOST_PACKETS, type Packet } from "./packets.ts";
+import { runProgram, writtenText } from "./process.ts";
 import { type Rational, sameRational } from "./rational.ts";
 
 export interface Probe extends GraphInput {
@@ -12,25 +13,25 @@ export interface Probe extends GraphInput {
   readonly packets: readonly Packet[];
 }
 
-/** Bytes of a line about a packet are at most this many times the bytes that a packet takes in any container. */
+/** A line about a packet takes no more bytes than this, and no more than so many times those of a packet in any container. */
+const LINE_BYTES = 160;
 const LINE_RATIO = 6;
+/** The lines about streams that come first. */
+const HEADER_BYTES = 1024 * 1024;
 const PROBE_MEMORY_BYTES = 4 * 1024 ** 3;
 
 /**
  * Runs ffmpeg once over the file without decoding more than a frame.
  * @param input the file, sealed
- * @throws MediaError no_video_stream, media_unsupported, media_corrupt, ffmpeg_unavailable, decoder_failed, system_failed
+ * @throws MediaError no_video_stream, media_unsupported, media_corrupt, limit_exceeded for too many packets,
+ *   ffmpeg_unavailable, decoder_failed, decoder_timeout, system_failed
  */
-export async function probeContainer(
-  runner: ProcessRunner,
-  program: string,
-  input: PrivateFile,
-  demuxer: Demuxer,
-): Promise<Probe> {
-  using list = runner.createFile("packets", 1024 * 1024 + LINE_RATIO * input.bytes.byteLength);
-  const outcome = await runProgram(runner, {
+export async function probeContainer(program: string, input: PrivateFile, demuxer: Demuxer): Promise<Probe> {
+  const listBytes = Math.min(LINE_RATIO * input.bytes.byteLength, LINE_BYTES * (MOST_PACKETS + 1));
+  using list = createFile("packets", HEADER_BYTES + listBytes);
+  const outcome = await runProgram({
     program,
-    args: probeArguments(demuxer),
+    args: probeArguments(demuxer, MOST_PACKETS + 1),
     files: [input, list],
     memoryLimitBytes: PROBE_MEMORY_BYTES,
   });
@@ -43,6 +44,7 @@ export async function probeContainer(
   if (!sameRational(first.timeBase, packets.timeBase)) {
     throw new MediaError("decoder_failed", "ffmpeg states two time bases for one stream");
   }
+  checkPacketCount(packets.packets.length);
   return { ...first, packets: packets.packets };
 }
 

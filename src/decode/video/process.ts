@@ -1,17 +1,15 @@
-/** Running ffmpeg: what is wanted of the native side, and one run from start to reaped end. */
+/** Running ffmpeg: one run from start to reaped end, and what it wrote. */
 import { readFileSync } from "node:fs";
-import type { PrivateFile, ProcessEnd, SpawnedProcess, SpawnOptions } from "../../../ffi/process.ts";
+import {
+  createFile,
+  isProgramUnusable,
+  type PrivateFile,
+  type ProcessEnd,
+  type SpawnedProcess,
+  type SpawnOptions,
+  spawn,
+} from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
-
-export type { PrivateFile, ProcessEnd, SpawnedProcess, SpawnOptions };
-
-/** Starts programs and makes the anonymous files that they read and write. */
-export interface ProcessRunner {
-  /** A private anonymous file of exactly so many bytes, sealed against growing and shrinking. @throws MediaError system_failed */
-  createFile(name: string, byteLength: number): PrivateFile;
-  /** @throws MediaError ffmpeg_unavailable when the program cannot be started, system_failed */
-  spawn(program: string, args: readonly string[], options: SpawnOptions): SpawnedProcess;
-}
 
 /** One run of a program, with everything it may use. */
 export interface ProgramRun {
@@ -20,6 +18,8 @@ export interface ProgramRun {
   /** Descriptors of the program from 3 on; 0 and 1 are the null device, 2 is taken care of. */
   readonly files: readonly PrivateFile[];
   readonly memoryLimitBytes: number;
+  /** Processor time that it may take, {@link CPU_SECONDS} by default. */
+  readonly cpuSeconds?: number;
 }
 
 /** How a run ended and what the program said. */
@@ -29,8 +29,12 @@ export interface ProgramOutcome extends ProcessEnd {
 
 /** Room for what a program says. When it is full, the rest is lost; ffmpeg does not mind. */
 const LOG_BYTES = 256 * 1024;
-/** Processor time that one run may take. The wall clock is watched by whoever started this process. */
-const CPU_SECONDS = 600;
+/**
+ * Processor time that one run may take. Less than the 120 s that a job may take by default: of a clip that keeps ffmpeg busy
+ * for ever, ffmpeg is ended, and the decoder process that waits for it lives on. What stands still takes no processor time; the
+ * wall clock is watched by the parent process.
+ */
+const CPU_SECONDS = 100;
 /** How long the thread blocks before other work gets a turn. */
 const WAIT_SLICE_MILLISECONDS = 5;
 
@@ -38,13 +42,13 @@ const WAIT_SLICE_MILLISECONDS = 5;
  * Runs a program to its end. It is killed and reaped when anything goes wrong here.
  * @throws MediaError ffmpeg_unavailable, system_failed
  */
-export async function runProgram(runner: ProcessRunner, run: ProgramRun): Promise<ProgramOutcome> {
-  using log = runner.createFile("ffmpeg-log", LOG_BYTES);
+export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
+  using log = createFile("ffmpeg-log", LOG_BYTES);
   const largest = run.files.reduce((bytes, file) => Math.max(bytes, file.bytes.byteLength), LOG_BYTES);
-  const child = runner.spawn(run.program, run.args, {
+  const child = started(run, {
     descriptors: [null, null, log.fd, ...run.files.map((file) => file.fd)],
     memoryLimitBytes: run.memoryLimitBytes,
-    cpuSeconds: CPU_SECONDS,
+    cpuSeconds: run.cpuSeconds ?? CPU_SECONDS,
     fileSizeLimitBytes: largest,
   });
   let end: ProcessEnd | null = null;
@@ -59,6 +63,15 @@ export async function runProgram(runner: ProcessRunner, run: ProgramRun): Promis
     }
   }
   return { ...end, log: writtenText(log) };
+}
+
+function started({ program, args }: ProgramRun, options: SpawnOptions): SpawnedProcess {
+  try {
+    return spawn(program, args, options);
+  } catch (error) {
+    if (!isProgramUnusable(error)) throw error;
+    throw new MediaError("ffmpeg_unavailable", "the ffmpeg program cannot be started", { cause: error });
+  }
 }
 
 /**

@@ -71,12 +71,13 @@ function wholeFrames(value: number): number {
 
 /**
  * Positions of the frames wanted, seconds: one in the middle, or evenly from 0 to one frame before the end.
- * @param count at least 1
+ * @param count how many are wanted, at least 1
+ * @param reachable how many of them are told, from the first on
  */
-export function targetPositions(count: number, timing: StreamTiming): number[] {
+export function targetPositions(count: number, timing: StreamTiming, reachable = count): number[] {
   const last = Math.max(0, sourceDuration(timing) - 1 / sourceFps(timing) - END_MARGIN_SECONDS);
   if (count === 1) return [last / 2];
-  return Array.from({ length: count }, (_, index) => (index * last) / (count - 1));
+  return Array.from({ length: reachable }, (_, index) => (index * last) / (count - 1));
 }
 
 /** A position as timestamps are compared with it: whole microseconds, in single precision seconds. */
@@ -115,9 +116,10 @@ export function firstTimestampAtOrAfter(position: number, timeBase: Rational): n
 /**
  * For each frame wanted, the timestamp from which on a frame may be it. Frames are walked in presentation order; the first
  * that is not below the current threshold is taken, and the next threshold becomes current. They never decrease.
+ * @param reachable how many are told, from the first on: with so many packets, no later one is ever looked at
  */
-export function timestampThresholds(count: number, timing: StreamTiming): number[] {
-  return targetPositions(count, timing).map((position) =>
+export function timestampThresholds(count: number, timing: StreamTiming, reachable = count): number[] {
+  return targetPositions(count, timing, reachable).map((position) =>
     firstTimestampAtOrAfter(comparedPosition(position), timing.timeBase),
   );
 }

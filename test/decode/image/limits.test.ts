@@ -23,7 +23,7 @@ describe("limits are judged on the header", () => {
     ["jpg_cmyk.jpg", 3],
     ["static.gif", 4],
     ["rgb16.png", 6],
-    ["rgb.avif", 3],
+    ["rgb.avif", 4],
     ["rgba.tiff", 4],
     ["rgb.qoi", 3],
   ])("%s needs %d bytes for each pixel", async (name, bytesPerPixel) => {

@@ -1,11 +1,10 @@
 /** Clips for tests: decoding into ordinary memory with the ffmpeg of this machine, and clips made on the spot. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { locateFfmpeg } from "../../../ffi/locate.ts";
-import { processRunner } from "../../../ffi/process.ts";
 import type { DecodedTensor } from "../../../src/decode/contract.ts";
-import { decodeVideo, parseVideoOptions, type VideoOptions } from "../../../src/decode/video/index.ts";
+import { decodeVideo, type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
 import { MediaError } from "../../../src/errors.ts";
 import { roomContext } from "../../support/rooms.ts";
 
@@ -22,27 +21,19 @@ export const ffmpegMajor: number = (() => {
   return Number(/^ffmpeg version n?(\d+)\./.exec(said)?.[1] ?? 0);
 })();
 
-/** A clip decoded; `pixels` are the tensor's bytes. */
+/** A clip decoded and hashed; `pixels` are the tensor's bytes, `roomBytes` what was asked for to hold them. */
 export async function decode(
   encoded: Uint8Array,
   options: VideoOptions = {},
   program: string | null = ffmpegPath,
-): Promise<{ tensor: DecodedTensor; pixels: Uint8Array }> {
+): Promise<{ tensor: DecodedTensor; pixels: Uint8Array; roomBytes: number }> {
   const { context, rooms } = roomContext();
-  const tensor = await decodeVideo(
-    encoded,
-    {
-      settings: parseVideoOptions(options),
-      hashVideo: true,
-      onDebug: (message, cause) => {
-        throw new Error(message, { cause });
-      },
-    },
-    { ...context, ffmpegPath: program, processRunner },
-  );
+  const settings = videoOptionsSchema.parse(options);
+  const tensor = await decodeVideo(encoded, { settings, hashVideo: true }, { ...context, ffmpegPath: program });
   const room = rooms.at(-1);
   if (!room) throw new Error("decoded without asking for a room");
-  return { tensor, pixels: room.payload.subarray(0, tensor.byteLength) };
+  if (tensor.contentHash === null) throw new Error("decoded without a content hash");
+  return { tensor, pixels: room.payload.subarray(0, tensor.byteLength), roomBytes: room.payload.byteLength };
 }
 
 /** The coded error that decoding ends with; anything else fails the test. */
@@ -67,6 +58,14 @@ export async function madeClip(extension: string, args: readonly string[]): Prom
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** A clip in a file of its own, which is removed with the object. */
+export function writtenClip(extension: string, bytes: Uint8Array): Disposable & { readonly path: string } {
+  const folder = mkdtempSync(join(tmpdir(), "nixl-media-clip-"));
+  const path = join(folder, `clip.${extension}`);
+  writeFileSync(path, bytes);
+  return { path, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
 }
 
 /** Where a text stands in bytes; it must be there. */

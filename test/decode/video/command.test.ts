@@ -14,9 +14,10 @@ const COMMAND = {
   streamIndex: 1,
   width: 160,
   height: 120,
-  plan: { kind: "linear", thresholds: [0, 512, 1024] },
+  thresholds: [0, 512, 1024],
+  color: "reference",
+  turn: [],
   strict: false,
-  threads: 2,
 } as const;
 
 /** The argument behind an option. */
@@ -26,7 +27,7 @@ function valueAfter(args: readonly string[], option: string): string | undefined
 
 describe("what ffmpeg is told", () => {
   test("only the recognised demuxer and only files may be opened", () => {
-    for (const args of [decodeArguments(COMMAND, null), probeArguments("mov")]) {
+    for (const args of [decodeArguments(COMMAND, null), probeArguments("mov", 10)]) {
       const beforeInput = args.slice(0, args.indexOf("-i"));
       expect(valueAfter(beforeInput, "-f")).toBe("mov");
       expect(valueAfter(beforeInput, "-format_whitelist")).toBe("mov");
@@ -44,6 +45,10 @@ describe("what ffmpeg is told", () => {
     expect(valueAfter(decodeArguments(COMMAND, null), "-frames:v")).toBe("3");
   });
 
+  test("no more packets are listed than are read", () => {
+    expect(valueAfter(probeArguments("mov", 10), "-frames:v")).toBe("10");
+  });
+
   test("strict ends at the first error, otherwise errors are passed over", () => {
     expect(decodeArguments({ ...COMMAND, strict: true }, null)).toContain("-xerror");
     expect(decodeArguments(COMMAND, null)).not.toContain("-xerror");
@@ -51,7 +56,7 @@ describe("what ffmpeg is told", () => {
 
   test("a filter too long for one argument goes into a file", () => {
     const thresholds = Array.from({ length: 20_000 }, (_, index) => index * 512);
-    const command = { ...COMMAND, plan: { kind: "linear", thresholds } } as const;
+    const command = { ...COMMAND, thresholds };
     expect(needsFilterScript(decodeFilter(COMMAND))).toBe(false);
     expect(needsFilterScript(decodeFilter(command))).toBe(true);
     const longest = Math.max(...decodeArguments(command, "-/filter:v").map((argument) => argument.length));
@@ -129,6 +134,8 @@ describe("what ffmpeg says", () => {
       programFailure({ exitCode, signal, log: text })?.code;
     expect(code(null, 11, "")).toBe("decoder_failed");
     expect(code(null, 24, "")).toBe("decoder_timeout");
+    expect(code(255, null, "[info] Exiting normally, received signal 24.\n")).toBe("decoder_timeout");
+    expect(code(255, null, "[info] Exiting normally, received signal 2.\n")).toBe("decoder_failed");
     expect(code(127, null, "sh: not found")).toBe("ffmpeg_unavailable");
     expect(code(1, null, "[error] Unrecognized option 'fps_mode'.")).toBe("ffmpeg_unavailable");
     expect(code(1, null, "[fatal] Stream map '0:V:0' matches no streams.")).toBe("no_video_stream");

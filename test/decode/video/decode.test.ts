@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { processRunner } from "../../../ffi/process.ts";
-import { decodeVideo, parseVideoOptions, type VideoOptions } from "../../../src/decode/video/index.ts";
+import { decodeVideo, type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
 import { mediaBytes } from "../../support/media.ts";
 import { roomContext } from "../../support/rooms.ts";
 import vectors from "../../vectors/media.json";
@@ -157,6 +156,19 @@ describe("damage inside a complete file", () => {
   });
 });
 
+/** A clip of one sample whose tables claim `count` samples of one byte, with `padding` bytes behind to back them. */
+function manySamples(clip: Uint8Array, count: number, padding = count): Uint8Array {
+  const longer = new Uint8Array(clip.byteLength + 8 + padding);
+  longer.set(clip);
+  const view = new DataView(longer.buffer);
+  view.setUint32(clip.byteLength, 8 + padding);
+  longer.set(Buffer.from("free"), clip.byteLength + 4);
+  view.setUint32(indexOfText(longer, "stts") + 12, count);
+  view.setUint32(indexOfText(longer, "stsz") + 8, 1);
+  view.setUint32(indexOfText(longer, "stsz") + 12, count);
+  return longer;
+}
+
 describe("limits", () => {
   const bytes = 4 * 160 * 120 * 3;
 
@@ -168,6 +180,58 @@ describe("limits", () => {
     expect(error).toMatchObject({ code: "limit_exceeded", message: expect.stringMatching(/dimensions.*limit/) });
   });
 
+  test("a frame count that the packets do not back costs no memory, and changes no frame", async () => {
+    const frame = 160 * 120 * 3;
+    const [sound, lying] = [await mediaBytes("h264.mp4"), await mediaBytes("h264.mp4")];
+    new DataView(lying.buffer, lying.byteOffset).setUint32(indexOfText(lying, "stts") + 4 + 8, 9000);
+    const { tensor, roomBytes } = await decode(lying);
+    expect(roomBytes).toBe(90 * frame);
+    expect(tensor.shape).toEqual([90, 120, 160, 3]);
+    expect(tensor.contentHash).toBe((await decode(sound)).tensor.contentHash);
+
+    const avi = await mediaBytes("mpeg4.avi");
+    new DataView(avi.buffer, avi.byteOffset).setUint32(indexOfText(avi, "strh") + 8 + 32, 9000, true);
+    expect((await decode(avi)).roomBytes).toBe(75 * frame);
+  });
+
+  test("nor does a duration that the packets do not back", async () => {
+    const source = ["-f", "lavfi", "-i", "color=c=red:s=160x120:r=30", "-frames:v", "20"];
+    const late = ["-vf", "setpts='if(lt(N,10),N,N+8000)/30/TB'", "-fps_mode", "vfr", "-c:v", "mpeg4", "-bf", "0"];
+    const { tensor, roomBytes } = await decode(await madeClip("ts", [...source, ...late]));
+    expect(roomBytes).toBeLessThanOrEqual(20 * 160 * 120 * 3);
+    expect(tensor.shape[0]).toBeGreaterThan(10);
+  });
+
+  test("hold the declared frame count too", async () => {
+    const clip = await mediaBytes("h264.mp4");
+    new DataView(clip.buffer, clip.byteOffset).setUint32(indexOfText(clip, "stts") + 4 + 8, 90_000);
+    expect(await decodeError(clip)).toMatchObject({ code: "limit_exceeded" });
+  });
+
+  test("a clip of more frames than are walked is refused, few frames of it are not", async () => {
+    const clip = manySamples(await mediaBytes("one_frame.mp4"), 200_000);
+    const error = await decodeError(clip, { limits: null }, "/nonexistent/ffmpeg");
+    expect(error).toMatchObject({
+      code: "limit_exceeded",
+      message: "a clip of 200000 frames is over the limit of 131072 frames",
+    });
+    const few = await decodeError(clip, { limits: null, num_frames: 4 }, "/nonexistent/ffmpeg");
+    expect(few.code).toBe("ffmpeg_unavailable");
+  });
+
+  test("samples of one byte are no more than the file has bytes", async () => {
+    const clip = await mediaBytes("one_frame.mp4");
+    const lying = manySamples(clip, 178_000_000, 0);
+    const error = await decodeError(lying, { limits: null }, "/nonexistent/ffmpeg");
+    expect(error.code).toBe("ffmpeg_unavailable");
+  });
+
+  test("a clip without a packet has no frames", async () => {
+    const clip = await mediaBytes("h264.mp4");
+    clip.fill(0, indexOfText(clip, "stsz") + 4, indexOfText(clip, "stsz") + 16);
+    expect(await decodeError(clip, {}, "/nonexistent/ffmpeg")).toMatchObject({ code: "no_frames" });
+  });
+
   test("refuse before ffmpeg is started", async () => {
     const error = await decodeError(await mediaBytes("h264.mp4"), { limits: { max_alloc: 0 } }, "/nonexistent/ffmpeg");
     expect(error.code).toBe("limit_exceeded");
@@ -175,6 +239,35 @@ describe("limits", () => {
 
   test("null lifts them", async () => {
     expect((await decode(await mediaBytes("h264.mp4"), { limits: null })).tensor.shape[0]).toBe(90);
+  });
+});
+
+describe("colours", () => {
+  const GREEN = [0x20, 0xc0, 0x40] as const;
+  const first = async (clip: Uint8Array, options: VideoOptions): Promise<number[]> =>
+    Array.from((await decode(clip, options)).pixels.subarray(0, 3));
+  const distance = (color: number[]): number =>
+    Math.max(...GREEN.map((value, channel) => Math.abs(value - (color[channel] ?? 0))));
+
+  test.each([
+    ["bt709", "tv"],
+    ["bt709", "pc"],
+    ["smpte170m", "tv"],
+  ])("tagged %s %s: what was encoded", async (matrix, range) => {
+    const source = ["-f", "lavfi", "-i", "color=c=0x20C040:s=64x48:r=10", "-frames:v", "2"];
+    const convert = ["-vf", `format=rgb24,scale=out_color_matrix=${matrix}:out_range=${range},format=yuv420p`];
+    const tags = ["-colorspace", matrix, "-color_range", range, "-c:v", "libx264", "-qp", "4"];
+    const clip = await madeClip("mp4", [...source, ...convert, ...tags]);
+    expect(distance(await first(clip, { color: "tagged" }))).toBeLessThan(6);
+    const asReference = distance(await first(clip, {}));
+    if (matrix === "bt709") expect(asReference).toBeGreaterThan(10);
+    else expect(asReference).toBeLessThan(6);
+  });
+
+  test("a clip without tags is BT.601 either way", async () => {
+    const clip = await mediaBytes("h264.mp4");
+    const [reference, tagged] = [await decode(clip), await decode(clip, { color: "tagged" })];
+    expect(tagged.tensor.contentHash).toBe(reference.tensor.contentHash);
   });
 });
 
@@ -215,8 +308,8 @@ test("decoding leaves no descriptor and no child behind", async () => {
 });
 
 test("without a wish for a hash there is none", async () => {
-  const context = { ...roomContext().context, ffmpegPath, processRunner };
-  const settings = parseVideoOptions({ num_frames: 1 });
+  const context = { ...roomContext().context, ffmpegPath };
+  const settings = videoOptionsSchema.parse({ num_frames: 1 });
   const tensor = await decodeVideo(await mediaBytes("h264.mp4"), { settings, hashVideo: false }, context);
   expect(tensor.contentHash).toBeNull();
 });

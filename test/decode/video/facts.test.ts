@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { processRunner } from "../../../ffi/process.ts";
+import { createFile } from "../../../ffi/process.ts";
 import type { Demuxer } from "../../../src/decode/sniff.ts";
 import { sniffMedia } from "../../../src/decode/sniff.ts";
 import { type ContainerFacts, readContainerFacts } from "../../../src/decode/video/facts.ts";
-import { packetRate } from "../../../src/decode/video/packets.ts";
+import { checkPacketCount, MOST_PACKETS, packetRate } from "../../../src/decode/video/packets.ts";
 import { probeContainer } from "../../../src/decode/video/probe.ts";
 import { mediaBytes, mediaPath } from "../../support/media.ts";
-import { ffmpegPath, indexOfText, madeClip } from "./clips.ts";
+import { decode, ffmpegPath, indexOfText, madeClip } from "./clips.ts";
 
 const noProbe = (): Promise<never> => Promise.reject(new Error("ffmpeg was asked"));
 
@@ -21,10 +21,10 @@ function facts(bytes: Uint8Array): Promise<ContainerFacts> {
 }
 
 async function probedFacts(bytes: Uint8Array): Promise<ContainerFacts> {
-  using input = processRunner.createFile("clip", bytes.byteLength);
+  using input = createFile("clip", bytes.byteLength);
   input.bytes.set(bytes);
   const demuxer = demuxerOf(bytes);
-  return await readContainerFacts(bytes, demuxer, () => probeContainer(processRunner, ffmpegPath, input, demuxer));
+  return await readContainerFacts(bytes, demuxer, () => probeContainer(ffmpegPath, input, demuxer));
 }
 
 /** What ffprobe 5.1 prints: size, ticks per second, duration in ticks, r_frame_rate, nb_frames. */
@@ -105,6 +105,30 @@ describe("MP4", () => {
     expect(await facts(clip)).toMatchObject({ durationTicks: 46080 });
   });
 
+  test("sample sizes in the compact form", async () => {
+    const clip = await mediaBytes("h264.mp4");
+    const at = indexOfText(clip, "stsz");
+    const view = new DataView(clip.buffer, clip.byteOffset);
+    const sizes = Array.from({ length: 90 }, (_, index) => view.getUint32(at + 16 + index * 4));
+    clip.set(Buffer.from("stz2"), at);
+    view.setUint32(at + 8, 16);
+    sizes.forEach((size, index) => {
+      view.setUint16(at + 16 + index * 2, size);
+    });
+    expect(await facts(clip)).toMatchObject({ frameCount: 90, packetCount: 90 });
+    expect((await decode(clip)).tensor.shape[0]).toBe(90);
+    view.setUint16(at + 16 + 89 * 2, 0xffff);
+    await expect(facts(clip)).rejects.toMatchObject({ code: "media_corrupt" });
+    for (const [bits, count] of [
+      [8, 90],
+      [4, 90],
+      [7, 0],
+    ] as const) {
+      view.setUint32(at + 8, bits);
+      expect(await facts(clip)).toMatchObject({ packetCount: count });
+    }
+  });
+
   test("tables that claim more than there is in them are read as far as they go", async () => {
     for (const table of ["stts", "stsz", "stco", "stsc", "elst"]) {
       const clip = await mediaBytes("h264.mp4");
@@ -163,6 +187,27 @@ describe("AVI", () => {
     const clip = await mediaBytes("mpeg4.avi");
     await expect(facts(clip.subarray(0, clip.length / 2))).rejects.toMatchObject({ code: "media_corrupt" });
   });
+});
+
+test("packets are counted in all containers, fragments included", async () => {
+  for (const [name, count] of [
+    ["h264.mp4", 90],
+    ["h264.ts", 75],
+    ["mpeg4.avi", 75],
+    ["vp9.webm", 90],
+  ] as const) {
+    expect(await probedFacts(await mediaBytes(name))).toMatchObject({ packetCount: count });
+  }
+  const args = ["-i", mediaPath("minute.mp4"), "-c", "copy", "-movflags"];
+  for (const flags of ["frag_keyframe+empty_moov", "frag_keyframe"]) {
+    const clip = await madeClip("mp4", [...args, flags]);
+    expect(await probedFacts(clip)).toMatchObject({ packetCount: 300 });
+  }
+});
+
+test("more packets than are held are over the limit", () => {
+  checkPacketCount(MOST_PACKETS);
+  expect(() => checkPacketCount(MOST_PACKETS + 1)).toThrow(expect.objectContaining({ code: "limit_exceeded" }));
 });
 
 describe("a rate out of packets", () => {

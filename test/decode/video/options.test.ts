@@ -1,15 +1,21 @@
 import { describe, expect, test } from "bun:test";
-import { DEFAULT_VIDEO_MAX_ALLOC, parseVideoOptions } from "../../../src/decode/video/options.ts";
+import { DEFAULT_VIDEO_MAX_ALLOC, videoOptionsSchema } from "../../../src/decode/video/options.ts";
+import { parseOptions } from "../../../src/options.ts";
 
 describe("video options", () => {
-  test("nothing given: all frames, not strict, the default limit", () => {
-    expect(parseVideoOptions({})).toEqual({ strict: false, limits: { max_alloc: 512 * 1024 * 1024 } });
+  test("nothing given: all frames, not strict, not turned, the fleet's colours, the default limit", () => {
+    expect(videoOptionsSchema.parse({})).toEqual({
+      strict: false,
+      auto_rotate: false,
+      color: "reference",
+      limits: { max_alloc: 512 * 1024 * 1024 },
+    });
   });
 
   test("empty limits are the defaults, null is no limit", () => {
-    expect(parseVideoOptions({ limits: {} }).limits).toEqual({ max_alloc: DEFAULT_VIDEO_MAX_ALLOC });
-    expect(parseVideoOptions({ limits: null }).limits).toBeNull();
-    expect(parseVideoOptions({ limits: { max_alloc: null } }).limits).toEqual({ max_alloc: null });
+    expect(videoOptionsSchema.parse({ limits: {} }).limits).toEqual({ max_alloc: DEFAULT_VIDEO_MAX_ALLOC });
+    expect(videoOptionsSchema.parse({ limits: null }).limits).toBeNull();
+    expect(videoOptionsSchema.parse({ limits: { max_alloc: null } }).limits).toEqual({ max_alloc: null });
   });
 
   test.each([
@@ -23,18 +29,20 @@ describe("video options", () => {
     [{ fps: Number.POSITIVE_INFINITY }, "fps"],
     [{ fps: "2" }, "fps"],
     [{ strict: 1 }, "strict"],
+    [{ auto_rotate: "yes" }, "auto_rotate"],
+    [{ color: "bt709" }, "color"],
     ["fps=2", "expected object"],
   ])("%o is refused", (options, part) => {
-    expect(() => parseVideoOptions(options)).toThrow(
+    expect(() => parseOptions(videoOptionsSchema, options)).toThrow(
       expect.objectContaining({ code: "invalid_options", status: 400, message: expect.stringContaining(part) }),
     );
   });
 
   test("null is as good as absent, and does not conflict", () => {
-    expect(parseVideoOptions({ fps: null, num_frames: 2 })).toMatchObject({ num_frames: 2 });
+    expect(videoOptionsSchema.parse({ fps: null, num_frames: 2 })).toMatchObject({ num_frames: 2 });
   });
 
   test("fps and max_frames go together", () => {
-    expect(parseVideoOptions({ fps: 2, max_frames: 3 })).toMatchObject({ fps: 2, max_frames: 3 });
+    expect(videoOptionsSchema.parse({ fps: 2, max_frames: 3 })).toMatchObject({ fps: 2, max_frames: 3 });
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseVideoOptions, type VideoOptions } from "../../../src/decode/video/options.ts";
+import { type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/options.ts";
 import {
   comparedPosition,
   firstTimestampAtOrAfter,
@@ -25,7 +25,7 @@ const TEN_SECONDS: StreamTiming = {
 };
 
 function requested(options: VideoOptions, timing: Partial<StreamTiming> = {}): number {
-  return requestedFrameCount({ ...TEN_SECONDS, ...timing }, parseVideoOptions(options));
+  return requestedFrameCount({ ...TEN_SECONDS, ...timing }, videoOptionsSchema.parse(options));
 }
 
 describe("how many frames", () => {

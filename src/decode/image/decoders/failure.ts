@@ -1,6 +1,6 @@
 /** Turns what a decoder library throws into one short coded error. */
 import { MediaError } from "../../../errors.ts";
-import { corruptImage, unsupportedImage } from "../byte_reader.ts";
+import { corruptImage, unsupportedImage } from "../refusals.ts";
 
 const MAX_DETAIL_LENGTH = 200;
 /** Prefixes by which the libraries introduce their messages. */

@@ -2,8 +2,9 @@
  * The first frame of a GIF, in TypeScript: the libraries at hand lose the colours under transparent pixels, second-guess
  * the size of the screen, and fill up a frame whose data end early.
  */
-import { corruptImage } from "../byte_reader.ts";
+
 import { type GifFrame, readGifFrame } from "../headers/gif.ts";
+import { corruptImage } from "../refusals.ts";
 import type { DecodedPicture } from "./picture.ts";
 
 /** Codes have at most 12 bits (GIF89a specification, appendix F). */
@@ -46,70 +47,109 @@ function joinSubBlocks(encoded: Uint8Array, at: number): Uint8Array {
   return joined.subarray(0, length);
 }
 
-/** LZW with codes of growing length, least significant bit first. One palette index per pixel, in the file's order. */
+/** LZW (appendix F). One palette index per pixel, in the file's order. */
 function decodeIndices(data: Uint8Array, minCodeSize: number, frame: GifFrame): Uint8Array {
   if (minCodeSize < 1 || minCodeSize > 8) throw corruptImage("Gif", "an impossible code size");
   const clearCode = 1 << minCodeSize;
-  const endCode = clearCode + 1;
-  const prefix = new Uint16Array(MAX_CODES);
-  const suffix = new Uint8Array(MAX_CODES);
-  const length = new Uint16Array(MAX_CODES);
-  for (let code = 0; code < clearCode; code++) {
-    suffix[code] = code;
-    length[code] = 1;
-  }
+  const codes = new CodeReader(data);
+  const strings = new StringTable(minCodeSize);
   const indices = new Uint8Array(frame.width * frame.height);
   let written = 0;
-  let codeSize = minCodeSize + 1;
-  let nextCode = endCode + 1;
   let previous = -1;
-  let [buffered, bits, at] = [0, 0, 0];
-
   while (written < indices.length) {
-    while (bits < codeSize) {
-      if (at >= data.length) throw corruptImage("Gif", "its data end early");
-      buffered |= (data[at++] ?? 0) << bits;
-      bits += 8;
-    }
-    const code = buffered & ((1 << codeSize) - 1);
-    buffered >>>= codeSize;
-    bits -= codeSize;
-
+    const code = codes.read(strings.codeSize);
     if (code === clearCode) {
-      codeSize = minCodeSize + 1;
-      nextCode = endCode + 1;
+      strings.clear();
       previous = -1;
       continue;
     }
-    if (code === endCode) throw corruptImage("Gif", "its data end early");
-    const isNew = code === nextCode && previous >= 0;
-    if (!isNew && (code >= nextCode || (previous < 0 && code > endCode)))
-      throw corruptImage("Gif", "an impossible code");
-
-    // The string is found from its end. A code that is not in the table yet is the previous string and its first index.
-    const known = isNew ? previous : code;
-    const stringLength = length[known] ?? 0;
-    let walk = known;
-    for (let position = written + stringLength - 1; position >= written; position--) {
-      // A write beyond the frame's last pixel falls outside of the array, and is nothing.
-      indices[position] = suffix[walk] ?? 0;
-      walk = prefix[walk] ?? 0;
-    }
+    if (code === clearCode + 1) throw corruptImage("Gif", "its data end early");
+    // A code that is not in the table yet is the previous string and its first index.
+    const isNew = code === strings.nextCode && previous >= 0;
+    if (!isNew && code >= strings.nextCode) throw corruptImage("Gif", "an impossible code");
+    const length = strings.write(isNew ? previous : code, indices, written);
     const first = indices[written] ?? 0;
-    written += stringLength;
-    if (isNew && written < indices.length) indices[written] = first;
-    if (isNew) written++;
-
-    if (previous >= 0 && nextCode < MAX_CODES) {
-      prefix[nextCode] = previous;
-      suffix[nextCode] = first;
-      length[nextCode] = (length[previous] ?? 0) + 1;
-      nextCode++;
-      if (nextCode === 1 << codeSize && codeSize < 12) codeSize++;
+    written += length;
+    if (isNew) {
+      if (written < indices.length) indices[written] = first;
+      written++;
     }
+    if (previous >= 0) strings.add(previous, first);
     previous = code;
   }
   return indices;
+}
+
+/** Codes of growing length, least significant bit first. */
+class CodeReader {
+  readonly #data: Uint8Array;
+  #at = 0;
+  #buffered = 0;
+  #bits = 0;
+
+  constructor(data: Uint8Array) {
+    this.#data = data;
+  }
+
+  /** @throws MediaError `media_corrupt` when the data end early */
+  read(codeSize: number): number {
+    while (this.#bits < codeSize) {
+      if (this.#at >= this.#data.length) throw corruptImage("Gif", "its data end early");
+      this.#buffered |= (this.#data[this.#at++] ?? 0) << this.#bits;
+      this.#bits += 8;
+    }
+    const code = this.#buffered & ((1 << codeSize) - 1);
+    this.#buffered >>>= codeSize;
+    this.#bits -= codeSize;
+    return code;
+  }
+}
+
+/** The strings that codes stand for: each is the string of another code and one index more. */
+class StringTable {
+  /** Bits of the code that is read next. */
+  codeSize = 0;
+  /** The code that the next string is given. */
+  nextCode = 0;
+  readonly #minCodeSize: number;
+  readonly #prefix = new Uint16Array(MAX_CODES);
+  readonly #suffix = new Uint8Array(MAX_CODES);
+  readonly #length = new Uint16Array(MAX_CODES);
+
+  constructor(minCodeSize: number) {
+    this.#minCodeSize = minCodeSize;
+    for (let code = 0; code < 1 << minCodeSize; code++) {
+      this.#suffix[code] = code;
+      this.#length[code] = 1;
+    }
+    this.clear();
+  }
+
+  /** Forgets all strings of more than one index. Two codes are kept for "clear" and "end". */
+  clear(): void {
+    this.codeSize = this.#minCodeSize + 1;
+    this.nextCode = (1 << this.#minCodeSize) + 2;
+  }
+
+  /** A full table stays as it is. */
+  add(prefix: number, suffix: number): void {
+    if (this.nextCode === MAX_CODES) return;
+    this.#prefix[this.nextCode] = prefix;
+    this.#suffix[this.nextCode] = suffix;
+    this.#length[this.nextCode] = (this.#length[prefix] ?? 0) + 1;
+    this.nextCode++;
+    if (this.nextCode === 1 << this.codeSize && this.codeSize < 12) this.codeSize++;
+  }
+
+  /** Writes a string, from its end on, and gives its length. What lies beyond the frame's last pixel is dropped. */
+  write(code: number, indices: Uint8Array, at: number): number {
+    const length = this.#length[code] ?? 0;
+    for (let position = at + length - 1; position >= at; position--) {
+      indices[position] = this.#suffix[code] ?? 0;
+      code = this.#prefix[code] ?? 0;
+    }
+    return length;
+  }
 }
 
 function writeFrame(frame: GifFrame, indices: Uint8Array, payload: Uint8Array): void {

@@ -3,13 +3,13 @@
  * Its AVIF (libavif) does not turn pictures by their orientation and stays within 4 levels of Pillow's.
  */
 import { JsColorType, Transformer } from "@napi-rs/image";
-import { unsupportedImage } from "../byte_reader.ts";
 import type { DecodableFormat } from "../header.ts";
-import type { ImageHeader } from "../image_header.ts";
+import type { ChannelCount, ImageHeader } from "../image_header.ts";
+import { unsupportedImage } from "../refusals.ts";
 import type { DecodedPicture } from "./picture.ts";
 
 interface PixelKind {
-  readonly channels: DecodedPicture["channels"];
+  readonly channels: ChannelCount;
   readonly bits: 8 | 16;
 }
 
@@ -36,14 +36,14 @@ export async function decodeWithImageRs(
   if (!kind) throw unsupportedImage(format, "floating-point samples are not decoded");
   const pixels = await transformer.rawPixels();
   const samples = kind.bits === 16 ? uint16View(pixels) : pixels;
-  // It makes RGBA of every AVIF.
+  // It makes RGBA of 8 bits of every AVIF.
   const dropsAlpha = format === "Avif" && header.channels === 3 && kind.channels === 4;
   return {
     width,
     height,
     channels: dropsAlpha ? 3 : kind.channels,
     writeTo(payload) {
-      if (dropsAlpha) writeWithoutAlpha(samples, kind.bits, payload);
+      if (dropsAlpha) writeWithoutAlpha(pixels, payload);
       else if (kind.bits === 16)
         for (let at = 0; at < payload.length; at++) payload[at] = roundTo8Bits(samples[at] ?? 0);
       else payload.set(samples);
@@ -56,12 +56,11 @@ export function roundTo8Bits(sample: number): number {
   return Math.floor((sample * 255 + 32767) / 65535);
 }
 
-function writeWithoutAlpha(samples: Uint8Array | Uint16Array, bits: 8 | 16, payload: Uint8Array): void {
+function writeWithoutAlpha(pixels: Uint8Array, payload: Uint8Array): void {
   for (let from = 0, to = 0; to < payload.length; from += 4, to += 3) {
-    for (let channel = 0; channel < 3; channel++) {
-      const sample = samples[from + channel] ?? 0;
-      payload[to + channel] = bits === 16 ? roundTo8Bits(sample) : sample;
-    }
+    payload[to] = pixels[from] ?? 0;
+    payload[to + 1] = pixels[from + 1] ?? 0;
+    payload[to + 2] = pixels[from + 2] ?? 0;
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * libvips, through sharp: JPEG (libjpeg-turbo's pixels, bit for bit), and the kinds of TIFF that the other library does
- * not know.
+ * libvips, through sharp: JPEG (libjpeg-turbo's pixels, bit for bit), also inside TIFF, and the kinds of TIFF that the
+ * other library does not know.
  */
 import sharp from "sharp";
-import { corruptImage } from "../byte_reader.ts";
 import type { DecodableFormat } from "../header.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { corruptImage } from "../refusals.ts";
 import type { DecodedPicture } from "./picture.ts";
 
 let isConfigured = false;

@@ -1,19 +1,21 @@
 /** Headers of BMP files and of the pictures in an ICO file. */
-import { ByteReader, corruptImage } from "../byte_reader.ts";
+import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { corruptImage } from "../refusals.ts";
 import { readPngHeader } from "./png.ts";
 
 /** A bitmap information header: where it says RGB, what is decoded has three channels, else it may have alpha. */
 function readDibHeader(reader: ByteReader, at: number): ImageHeader {
   if (reader.uint32(at) === 12) {
-    return { width: reader.uint16(at + 4), height: reader.uint16(at + 6), channels: 3, bytesPerSample: 1 };
+    return { width: reader.uint16(at + 4), height: reader.uint16(at + 6), channels: 3, bytesPerPixel: 3 };
   }
   const width = reader.int32(at + 4);
   // Negative for rows from top to bottom.
   const height = Math.abs(reader.int32(at + 8));
   const compression = reader.uint32(at + 16);
   const hasBitfields = compression === 3 || compression === 6;
-  return { width, height, channels: hasBitfields ? 4 : 3, bytesPerSample: 1 };
+  const channels = hasBitfields ? 4 : 3;
+  return { width, height, channels, bytesPerPixel: channels };
 }
 
 /** BMP: the information header stands behind the 14 bytes of the file header. */
@@ -38,5 +40,5 @@ export function readIcoHeader(bytes: Uint8Array): ImageHeader {
     width = Math.max(width, picture.width);
     height = Math.max(height, isPng ? picture.height : Math.floor(picture.height / 2));
   }
-  return { width, height, channels: 4, bytesPerSample: 1 };
+  return { width, height, channels: 4, bytesPerPixel: 4 };
 }

@@ -1,5 +1,6 @@
-import { ByteReader, corruptImage } from "../byte_reader.ts";
+import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { corruptImage } from "../refusals.ts";
 
 /** The first frame of a GIF: where it lies, its colours, and where its data begin. */
 export interface GifFrame {
@@ -24,14 +25,10 @@ export interface GifFrame {
 /** A GIF is always RGBA. Its size counts as the larger of the screen and the first frame, since both are allocated. */
 export function readGifHeader(bytes: Uint8Array): ImageHeader {
   const frame = readGifFrame(bytes);
-  if (frame.screenWidth === 0 || frame.screenHeight === 0)
-    return { width: 0, height: 0, channels: 4, bytesPerSample: 1 };
-  return {
-    width: Math.max(frame.screenWidth, frame.left + frame.width),
-    height: Math.max(frame.screenHeight, frame.top + frame.height),
-    channels: 4,
-    bytesPerSample: 1,
-  };
+  const isEmpty = frame.screenWidth === 0 || frame.screenHeight === 0;
+  const width = isEmpty ? 0 : Math.max(frame.screenWidth, frame.left + frame.width);
+  const height = isEmpty ? 0 : Math.max(frame.screenHeight, frame.top + frame.height);
+  return { width, height, channels: 4, bytesPerPixel: 4 };
 }
 
 /** Reads up to the first image descriptor (GIF89a specification, sections 18 to 23). */

@@ -1,5 +1,6 @@
-import { ByteReader, corruptImage, unsupportedImage } from "../byte_reader.ts";
+import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { corruptImage, unsupportedImage } from "../refusals.ts";
 
 /** JPEG (ITU-T T.81, B.1 and B.2.2): the first frame header, wherever it stands in front of the first scan. */
 export function readJpegHeader(bytes: Uint8Array): ImageHeader {
@@ -23,7 +24,7 @@ function readJpegFrame(reader: ByteReader, at: number): ImageHeader {
   const height = reader.uint16(at + 1);
   const width = reader.uint16(at + 3);
   const components = reader.uint8(at + 5);
-  if (components === 1 || components === 3) return { width, height, channels: components, bytesPerSample: 1 };
-  if (components === 4) return { width, height, channels: 3, bytesPerSample: 1, variant: "cmyk" };
+  if (components === 1 || components === 3) return { width, height, channels: components, bytesPerPixel: components };
+  if (components === 4) return { width, height, channels: 3, bytesPerPixel: 3, variant: "cmyk" };
   throw unsupportedImage("Jpeg", `${components} components are not decoded`);
 }

@@ -1,5 +1,6 @@
-import { ByteReader, corruptImage } from "../byte_reader.ts";
+import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { corruptImage } from "../refusals.ts";
 
 /** PNG (W3C, third edition, 5.6 and 11.2.1): IHDR, and whether a tRNS chunk adds alpha. */
 export function readPngHeader(bytes: Uint8Array): ImageHeader {
@@ -12,7 +13,8 @@ export function readPngHeader(bytes: Uint8Array): ImageHeader {
   const colorType = reader.uint8(25);
   const isColor = (colorType & 2) !== 0;
   const hasAlpha = (colorType & 4) !== 0 || hasTransparencyChunk(reader);
-  return { width, height, channels: (isColor ? 3 : 1) + (hasAlpha ? 1 : 0), bytesPerSample: bitDepth === 16 ? 2 : 1 };
+  const channels = isColor ? (hasAlpha ? 4 : 3) : hasAlpha ? 2 : 1;
+  return { width, height, channels, bytesPerPixel: bitDepth === 16 ? 2 * channels : channels };
 }
 
 function hasTransparencyChunk(reader: ByteReader): boolean {

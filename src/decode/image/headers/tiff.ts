@@ -1,17 +1,25 @@
 /** Headers of TIFF and BigTIFF files. */
-import { ByteReader, corruptImage, unsupportedImage } from "../byte_reader.ts";
-import type { ImageHeader } from "../image_header.ts";
+import { ByteReader } from "../../byte_reader.ts";
+import { type ImageHeader, isChannelCount } from "../image_header.ts";
+import { corruptImage, unsupportedImage } from "../refusals.ts";
 
 const TAG = {
   width: 256,
   height: 257,
   bitsPerSample: 258,
+  compression: 259,
   photometric: 262,
   samplesPerPixel: 277,
 } as const;
 
 /** Values of the tag "photometric interpretation" (TIFF 6.0, section 8). */
-const PHOTOMETRIC = { minIsBlack: 1, rgb: 2, palette: 3, separated: 5 } as const;
+const PHOTOMETRIC = { minIsBlack: 1, rgb: 2, palette: 3, separated: 5, ycbcr: 6 } as const;
+
+/** Value of the tag "compression" for JPEG (TIFF Technical Note 2). */
+const JPEG_COMPRESSION = 7;
+
+/** Kinds that another library decodes, for messages. */
+const NAMES = { bigtiff: "BigTIFF", jpeg: "TIFF with JPEG inside" } as const;
 
 /** Bytes of one value, by the field type's number: BYTE, SHORT, LONG, LONG8. Others do not occur in the tags read here. */
 const VALUE_SIZES: Readonly<Record<number, number>> = { 1: 1, 3: 2, 4: 4, 16: 8 };
@@ -21,25 +29,29 @@ export function readTiffHeader(bytes: Uint8Array): ImageHeader {
   const reader = new ByteReader(bytes, bytes[0] === 0x49);
   const isBig = reader.uint16(2) === 43;
   const tag = readDirectory(reader, isBig);
-  const width = tag(TAG.width) ?? 0;
-  const height = tag(TAG.height) ?? 0;
+  const size = { width: tag(TAG.width) ?? 0, height: tag(TAG.height) ?? 0 };
   const bits = tag(TAG.bitsPerSample) ?? 1;
   const samples = tag(TAG.samplesPerPixel) ?? 1;
   const photometric = tag(TAG.photometric);
-  const bytesPerSample = bits > 8 ? 2 : 1;
+  const isJpeg = tag(TAG.compression) === JPEG_COMPRESSION;
 
   if (photometric === PHOTOMETRIC.palette) {
     if (bits > 8 || samples !== 1) throw unsupportedImage("Tiff", "a palette of this kind is not decoded");
-    return { width, height, channels: 3, bytesPerSample: 1, variant: "palette" };
+    return { ...size, channels: 3, bytesPerPixel: 3, variant: "palette" };
   }
-  if (isBig) {
+  if (isBig || isJpeg) {
+    const kind = isBig ? "bigtiff" : "jpeg";
     const isGrey = photometric === PHOTOMETRIC.minIsBlack && samples === 1;
-    const isRgb = photometric === PHOTOMETRIC.rgb && (samples === 3 || samples === 4);
-    if (bits !== 8 || !(isGrey || isRgb)) throw unsupportedImage("Tiff", "a BigTIFF of this kind is not decoded");
-    return { width, height, channels: samples, bytesPerSample: 1, variant: "bigtiff" };
+    const isColor = photometric === PHOTOMETRIC.rgb || (isJpeg && photometric === PHOTOMETRIC.ycbcr);
+    const channels = isGrey ? 1 : isColor && (samples === 3 || samples === 4) ? samples : null;
+    if (bits !== 8 || channels === null) throw unsupportedImage("Tiff", `a ${NAMES[kind]} of this kind is not decoded`);
+    return { ...size, channels, bytesPerPixel: channels, variant: kind };
   }
-  const isCmyk = photometric === PHOTOMETRIC.separated;
-  return { width, height, channels: isCmyk ? 3 : samples, bytesPerSample };
+  if (bits > 16) throw unsupportedImage("Tiff", "samples of more than 16 bits are not decoded");
+  if (!isChannelCount(samples)) throw unsupportedImage("Tiff", `${samples} samples for each pixel are not decoded`);
+  // CMYK becomes RGB, out of its four samples.
+  const channels = photometric === PHOTOMETRIC.separated ? 3 : samples;
+  return { ...size, channels, bytesPerPixel: bits > 8 ? 2 * samples : samples };
 }
 
 /** A function that gives the first value of a tag of the first directory, or undefined where it is not there. */

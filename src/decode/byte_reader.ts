@@ -1,7 +1,6 @@
 /** Numbers out of bytes that nobody vouches for. */
-import { MediaError } from "../../errors.ts";
 
-/** Thrown when a header ends before the field that is read; becomes a `media_corrupt` with the format's name. */
+/** Thrown when the bytes end before the field that is read. Image headers make a `media_corrupt` with their format's name of it. */
 export class HeaderEndsEarly extends Error {
   override readonly name = "HeaderEndsEarly";
 }
@@ -50,14 +49,4 @@ export class ByteReader {
     if (at < 0 || at + size > this.length) throw new HeaderEndsEarly();
     return at;
   }
-}
-
-/** The one wording for bytes that break their format's rules. `detail` is ours or cleaned of quoted input. */
-export function corruptImage(format: string, detail: string, cause?: unknown): MediaError {
-  return new MediaError("media_corrupt", `${format} image is damaged or cut short: ${detail}`, { cause });
-}
-
-/** The one wording for sound bytes that use a feature which is not decoded. */
-export function unsupportedImage(format: string, detail: string, cause?: unknown): MediaError {
-  return new MediaError("media_unsupported", `${format} image: ${detail}`, { cause });
 }
