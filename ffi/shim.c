@@ -627,7 +627,7 @@ struct spawn_request {
 
 /* Runs between fork and exec: async-signal-safe calls only. Descriptors move up first, so that none overwrites another. */
 static void become(const struct spawn_request *request) {
-  int moved[16], i, base = 64;
+  int moved[16], i, base = 17; /* above all places that are filled, below any limit on descriptors */
   uint64_t no_signals[16] = {0};
   prctl(PR_SET_PDEATHSIG, (long)SIGKILL);
   if (getppid() != request->parent) _exit(127);

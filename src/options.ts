@@ -27,7 +27,12 @@ export function parseOptions<Schema extends z.ZodType>(
   options: unknown,
   what = "options",
 ): z.output<Schema> {
-  const result = schema.safeParse(options);
+  let result: z.ZodSafeParseResult<z.output<Schema>>;
+  try {
+    result = schema.safeParse(options);
+  } catch (cause) {
+    throw new MediaError("invalid_options", `invalid ${what}: they cannot be read`, { cause }); // a getter that throws
+  }
   if (!result.success) {
     throw new MediaError("invalid_options", `invalid ${what}: ${describeIssues(result.error)}`, {
       cause: result.error,

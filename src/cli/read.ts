@@ -10,8 +10,8 @@ import { encodePng } from "./png.ts";
 const MAXIMUM_LINE_LENGTH = 16 * 1024 * 1024;
 
 /**
- * Prints a line for each descriptor: shape, dtype, content_hash, verified, gb_per_s (of the transfer alone, without
- * connecting), and the file that was written. Stops when stdout is closed.
+ * Prints a line for each descriptor: shape, dtype, content_hash, verified, gb_per_s (payload by the
+ * time of its transfer, without connecting), and the file that was written. Stops when stdout is closed.
  * @returns exit code: 0, or 1 when a medium could not be read or is not what its hash says
  * @throws MediaError output_unwritable, file_unreadable when stdout or stdin fail; what keeps the reader from opening
  */

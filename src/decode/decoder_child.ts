@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
+import { NativeStatus } from "../../ffi/native.ts";
 import { inheritedEnvironment } from "../../ffi/process.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { checkAnswer } from "./answer.ts";
@@ -20,6 +21,9 @@ const START_TIMEOUT_MS = 60_000;
 
 /** Settings of the native boundary, which a child opens too; the server's secrets are not for it. */
 const CHILD_VARIABLES = ["NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
+
+/** −1000 − EPIPE and −1000 − ECONNRESET. */
+const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
 
 /** A decoded tensor and the room it lies in, which the receiver gives back. */
 export interface Decoded<Memory extends RoomMemory> {
@@ -178,7 +182,9 @@ export class DecoderChild<Memory extends RoomMemory> {
       const source = this.#channel.deliver(encoded);
       this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source });
     } catch (error) {
-      this.kill(asMediaError(error, "system_failed", "The medium could not be handed to the decoder"));
+      // A child that is gone already never saw the medium, which another one can be given.
+      const failure = asMediaError(error, "system_failed", "The medium could not be handed to the decoder");
+      this.kill(isPeerGone(failure.cause) ? null : failure);
     }
     return promise.finally(() => signal?.removeEventListener("abort", abort));
   }
@@ -195,6 +201,8 @@ export class DecoderChild<Memory extends RoomMemory> {
     return Bun.spawn([process.execPath, this.#settings.program ?? PROGRAM, String(process.pid)], {
       // Its own folder: Bun reads .env and bunfig.toml of the working directory, which are the server's.
       cwd: dirname(PROGRAM),
+      // A group of its own: Ctrl-C in a terminal reaches the whole group, and the parent decides when a child ends.
+      detached: true,
       env: inheritedEnvironment(CHILD_VARIABLES),
       stdio: ["ignore", "ignore", "pipe", channel],
       serialization: "json",
@@ -290,7 +298,9 @@ export class DecoderChild<Memory extends RoomMemory> {
     clearInterval(this.#endTimer);
     const how = signal === null ? `exit code ${exitCode}` : `signal ${signal}`;
     const cause = this.#stderr === "" ? how : `${how}: ${this.#stderr}`;
-    this.#becameReady.reject(new MediaError("decoder_failed", "The decoder process ended while it started", { cause }));
+    this.#becameReady.reject(
+      new MediaError("decoder_crashed", "The decoder process ended while it started", { cause }),
+    );
     const job = this.#job;
     if (job) {
       const crash = new MediaError("decoder_crashed", `The decoder process died while it decoded the medium (${how})`, {
@@ -312,4 +322,9 @@ export class DecoderChild<Memory extends RoomMemory> {
       this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_KEPT);
     }
   }
+}
+
+/** Whether a system call failed because nobody is at the other end. */
+function isPeerGone(cause: unknown): boolean {
+  return cause instanceof NativeStatus && PEER_GONE_STATUSES.has(cause.status);
 }

@@ -12,6 +12,11 @@ const GIBIBYTE = 1024 ** 3;
 /** Children beyond so many are for servers that ask for them. */
 const MAXIMUM_DEFAULT_CHILDREN = 4;
 
+/** Pause before children that the system refused to start are tried again, ms. */
+const RESTART_DELAY_MS = 1000;
+/** What timers of JavaScript can count to; beyond it they fire at once. */
+const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
+
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({
   children: z.int().min(1).max(256).optional().describe("Decoder processes; default one per core, at most 4"),
@@ -21,8 +26,18 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .positive()
     .default(GIBIBYTE)
     .describe("Encoded bytes that may wait for a decoder, all together; more are refused"),
-  queueTimeoutMs: z.int().positive().default(60_000).describe("Time after which a waiting medium is refused, ms"),
-  jobTimeoutMs: z.int().positive().default(120_000).describe("Time after which a decoder is killed, ms"),
+  queueTimeoutMs: z
+    .int()
+    .positive()
+    .max(MAXIMUM_DELAY_MS)
+    .default(60_000)
+    .describe("Time after which a waiting medium is refused, ms"),
+  jobTimeoutMs: z
+    .int()
+    .positive()
+    .max(MAXIMUM_DELAY_MS)
+    .default(120_000)
+    .describe("Time after which a decoder is killed, ms"),
   memoryLimitBytes: z
     .int()
     .min(256 * 1024 * 1024)
@@ -60,6 +75,7 @@ export class DecoderPool<Memory extends RoomMemory> {
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingJob<Memory>[] = [];
   #waitingBytes = 0;
+  #retry: ReturnType<typeof setTimeout> | undefined;
   /** Owner 0 is the parent itself. */
   #nextOwner = 1;
   #disposed = false;
@@ -93,7 +109,7 @@ export class DecoderPool<Memory extends RoomMemory> {
   ): Promise<DecoderPool<Memory>> {
     const pool = new DecoderPool(rooms, ffmpegPath, options, program);
     try {
-      pool.#startChildren();
+      while (pool.#children.length < pool.#childCount) pool.#startChild();
       await Promise.all(pool.#children.map((child) => child.ready));
       return pool;
     } catch (error) {
@@ -121,7 +137,6 @@ export class DecoderPool<Memory extends RoomMemory> {
     if (this.#disposed) throw closedError();
     if (signal?.aborted) throw abortedError();
     this.#checkQueue(encoded.byteLength);
-    this.#startChildren();
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const job: WaitingJob<Memory> = {
       request,
@@ -142,6 +157,7 @@ export class DecoderPool<Memory extends RoomMemory> {
     signal?.addEventListener("abort", abort, { once: true });
     this.#waitingBytes += encoded.byteLength;
     this.#waiting.push(job);
+    this.#startChildren();
     this.#dispatch();
     return promise.finally(() => {
       clearTimeout(deadline);
@@ -152,30 +168,44 @@ export class DecoderPool<Memory extends RoomMemory> {
   /** Kills the children and waits until they are reaped; running and waiting jobs fail. Idempotent. */
   async dispose(): Promise<void> {
     this.#disposed = true;
-    for (const job of [...this.#waiting]) if (this.#takeOut(job)) job.reject(closedError());
+    clearTimeout(this.#retry);
+    this.#failWaiting(closedError());
     const children = this.#children;
     this.#children = [];
     for (const child of children) child.kill(closedError());
     await Promise.all(children.map((child) => child.gone));
   }
 
-  /** Starts as many children as are missing. */
+  /**
+   * Starts as many children as are missing. What the system refuses now is tried again a little later; until then those that
+   * live do the work.
+   */
   #startChildren(): void {
-    while (this.#children.length < this.#childCount) {
-      const child = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
-        ffmpegPath: this.#ffmpegPath,
-        poolBytes: this.#rooms.budgetBytes,
-        jobTimeoutMs: this.#settings.jobTimeoutMs,
-        memoryLimitBytes: this.#settings.memoryLimitBytes,
-        ...(this.#program === undefined ? {} : { program: this.#program }),
-      });
-      this.#children.push(child);
-      child.ready.then(
-        () => this.#dispatch(),
-        () => {},
-      );
-      void child.gone.then(() => this.#replace(child));
+    try {
+      while (!this.#disposed && this.#children.length < this.#childCount) this.#startChild();
+    } catch (error) {
+      this.#retry ??= setTimeout(() => {
+        this.#retry = undefined;
+        this.#startChildren();
+      }, RESTART_DELAY_MS);
+      if (this.#children.length === 0) this.#failWaiting(error);
     }
+  }
+
+  #startChild(): void {
+    const child = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
+      ffmpegPath: this.#ffmpegPath,
+      poolBytes: this.#rooms.budgetBytes,
+      jobTimeoutMs: this.#settings.jobTimeoutMs,
+      memoryLimitBytes: this.#settings.memoryLimitBytes,
+      ...(this.#program === undefined ? {} : { program: this.#program }),
+    });
+    this.#children.push(child);
+    child.ready.then(
+      () => this.#dispatch(),
+      () => {},
+    );
+    void child.gone.then(() => this.#replace(child));
   }
 
   /** Replaces a child that is gone. One that never became ready is not: the next medium tries again, not a loop. */
@@ -183,10 +213,12 @@ export class DecoderPool<Memory extends RoomMemory> {
     this.#children = this.#children.filter((child) => child !== dead);
     if (this.#disposed) return;
     if (dead.started) this.#startChildren();
-    if (this.#children.length === 0) {
-      for (const job of [...this.#waiting]) if (this.#takeOut(job)) dead.ready.catch(job.reject);
-    }
+    else if (this.#children.length === 0) dead.ready.catch((error: unknown) => this.#failWaiting(error));
     this.#dispatch();
+  }
+
+  #failWaiting(error: unknown): void {
+    for (const job of [...this.#waiting]) if (this.#takeOut(job)) job.reject(error);
   }
 
   /** Gives waiting jobs to idle children, in turn. */

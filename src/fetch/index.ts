@@ -16,10 +16,11 @@ export interface FetchLimits {
 
 /**
  * The encoded bytes of a source.
- * @throws MediaError url_refused, data_url_invalid, file_unreadable, media_too_large, media_empty, invalid_argument
+ * @param signal settles it at once, though a read that hangs may go on in the background
+ * @throws MediaError url_refused, data_url_invalid, file_unreadable, media_too_large, media_empty, invalid_argument, aborted
  */
-export async function fetchMedia(source: MediaSource, limits: FetchLimits): Promise<Uint8Array> {
-  const bytes = await bytesOf(source, limits);
+export async function fetchMedia(source: MediaSource, limits: FetchLimits, signal?: AbortSignal): Promise<Uint8Array> {
+  const bytes = await unlessAborted(bytesOf(source, limits), signal);
   if (bytes.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
   if (bytes.byteLength > limits.maxEncodedBytes) {
     throw new MediaError("media_too_large", `The medium is larger than the limit of ${limits.maxEncodedBytes} bytes`);
@@ -39,4 +40,18 @@ async function bytesOf(source: MediaSource, limits: FetchLimits): Promise<Uint8A
     return readLocalFile(source.path, limits.maxEncodedBytes);
   }
   throw new MediaError("invalid_argument", "A medium is given as bytes, as {path}, or as a URL");
+}
+
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  const aborted = Promise.withResolvers<never>();
+  const abort = (): void => aborted.reject(new MediaError("aborted", "The caller gave up before the medium was read"));
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+    promise.catch(() => {}); // nobody waits for it any more
+  }
 }

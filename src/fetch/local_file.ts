@@ -1,5 +1,6 @@
 /** Files that the program itself names; never a path out of a request. */
 import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
 import { MediaError } from "../errors.ts";
 
 /**
@@ -13,7 +14,8 @@ export async function readLocalFile(path: string, maximumBytes: number): Promise
     if (!entry.isFile()) throw new MediaError("file_unreadable", `${path} is not a regular file`);
     if (entry.size > maximumBytes) throw tooLarge(path, maximumBytes);
     // One byte more than allowed tells a file that grew meanwhile.
-    bytes = await Bun.file(path)
+    // Resolved, since Bun takes a name like s3://… for something else than a file.
+    bytes = await Bun.file(resolve(path))
       .slice(0, maximumBytes + 1)
       .bytes();
   } catch (cause) {

@@ -78,7 +78,7 @@ export class MediaDecoder implements AsyncDisposable {
   /** As {@link decode}; the caller gives the room back. */
   async decodeToRoom(source: MediaSource, options: LoadOptions = {}): Promise<Decoded<Room>> {
     const { hashVideo, signal } = parseOptions(loadOptionsSchema, options, "load options");
-    const encoded = await fetchMedia(source, this.#settings);
+    const encoded = await fetchMedia(source, this.#settings, signal);
     return this.#decoders.decode(this.#request(encoded, hashVideo ?? this.#settings.hashVideo), encoded, signal);
   }
 

@@ -30,6 +30,7 @@ export const nixlAgentOptionsSchema = z.strictObject({
   drainIntervalMs: z
     .int()
     .min(10)
+    .max(60_000)
     .default(1000)
     .describe("How often notifications left by readers are taken, ms; they pile up otherwise"),
 });

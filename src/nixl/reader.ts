@@ -68,7 +68,10 @@ export interface ReadMedia extends Disposable {
    * metadata of a kind whose hash is not known here.
    */
   readonly verified: boolean | null;
-  /** From posting the transfer until it was seen to be done, ms; without connecting to an owner that is new. */
+  /**
+   * From posting the transfer until it was seen to be done, ms. Connecting to a new owner is not in it, but what UCX puts
+   * off until the first transfer is.
+   */
   readonly transferMs: number;
   /** Gives the memory back; idempotent. */
   dispose(): void;

@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { MediaDecoder, type MediaDecoderOptions } from "../../src/index.ts";
+import { PROJECT } from "../support/cli.ts";
 import { mediaPath, noisePng } from "../support/media.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
 
@@ -235,8 +237,10 @@ describe("slabs that are empty but belong to a child", () => {
 test("a medium that waits longer than it may is refused, and the others are not", async () => {
   const decoder = await open({ decoders: { children: 1, queueTimeoutMs: 100 } });
   const running = decoder.decode(LONG);
-  await busyChild(decoder);
+  const { child } = await busyChild(decoder);
+  process.kill(child, "SIGSTOP");
   await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "overloaded", status: 503, retryable: true });
+  process.kill(child, "SIGCONT");
   (await running).dispose();
 });
 
@@ -246,6 +250,52 @@ test("more waiting bytes than the queue takes are refused", async () => {
   await busyChild(decoder);
   await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "overloaded" });
   (await running).dispose();
+});
+
+describe("a child that was killed a moment ago", () => {
+  test.each([
+    ["small", 60, 50],
+    ["larger than its inbox", 1500, 1200],
+  ])("does not cost the next medium, which is %s", async (_, width, height) => {
+    const png = await noisePng(width, height);
+    const decoder = await open({ decoders: { children: 2 } });
+    for (let i = 0; i < 3; i++) {
+      for (const pid of decoder.childPids) process.kill(pid, "SIGKILL");
+      const decoded = await Promise.all([decoder.decode(png), decoder.decode(png)]);
+      for (const lease of decoded) lease.dispose();
+    }
+    expect(decoder.pool.occupancy.rooms).toBe(0);
+  });
+});
+
+test("children that cannot be started for want of descriptors cost no process, no job twice and no memory", async () => {
+  const script = `
+    const { openSync, closeSync } = await import("node:fs");
+    const { MediaDecoder } = await import(${JSON.stringify(join(PROJECT, "src/index.ts"))});
+    const decoder = await MediaDecoder.open({ decoders: { children: 2 }, pool: { budgetBytes: 2 ** 27 } });
+    const media = { path: ${JSON.stringify(mediaPath("rgb.png"))} };
+    const taken = [];
+    try { for (;;) taken.push(openSync("/dev/null")); } catch {}
+    process.kill(decoder.childPids[0], "SIGKILL");
+    await Bun.sleep(200);
+    const bytes = await Promise.allSettled([decoder.decode(new Uint8Array(100)), decoder.decode(media)]);
+    for (const fd of taken) closeSync(fd);
+    for (const { value } of bytes) value?.dispose();
+    const codes = bytes.map(({ reason }) => reason?.code ?? "decoded");
+    let after = "";
+    for (let i = 0; i < 50 && after !== "decoded"; i++) {
+      await Bun.sleep(100);
+      after = await decoder.decode(media).then((lease) => (lease.dispose(), "decoded"), (error) => error.code);
+    }
+    console.log(JSON.stringify({ codes, after, rooms: decoder.pool.occupancy.rooms, waiting: decoder.queueLength }));
+    await decoder.dispose();`;
+  const run = Bun.spawn(["sh", "-c", 'ulimit -n 120; exec "$0" -e "$1"', process.execPath, script], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = [await run.stdout.text(), await run.stderr.text()];
+  expect(stderr).toBe("");
+  expect(JSON.parse(stdout)).toMatchObject({ after: "decoded", rooms: 0, waiting: 0 });
+  expect(JSON.parse(stdout).codes[0]).toBe("media_unsupported");
 });
 
 test("a child gets none of the environment but what decoding needs", async () => {

@@ -109,6 +109,7 @@ describe("what is wrong with the source gets a code and leaves nothing behind", 
 
   test.each([
     ["a missing file", { path: mediaPath("no such file.jpg") }, "file_unreadable"],
+    ["a name that looks like an object store's", { path: "s3://bucket/key" }, "file_unreadable"],
     ["a folder", { path: mediaPath("") }, "file_unreadable"],
     ["a device that never ends", { path: "/dev/zero" }, "file_unreadable"],
     ["no bytes", new Uint8Array(0), "media_empty"],
@@ -145,6 +146,24 @@ describe("options", () => {
     [{ agent: { progressDelayMicroseconds: -1 } }],
   ])("%p are refused before anything is started", async (options) => {
     await expect(MediaLoader.create(options as never)).rejects.toMatchObject({ code: "invalid_options", status: 400 });
+  });
+
+  test("that cannot even be read are refused", async () => {
+    const hostile = new Proxy(
+      {},
+      {
+        ownKeys() {
+          throw new Error("no keys");
+        },
+      },
+    );
+    await expect(MediaLoader.create(hostile)).rejects.toMatchObject({ code: "invalid_options" });
+  });
+
+  test("that timers cannot count to are refused", async () => {
+    for (const options of [{ decoders: { jobTimeoutMs: 2 ** 31 } }, { agent: { drainIntervalMs: 2 ** 40 } }]) {
+      await expect(MediaLoader.create(options)).rejects.toMatchObject({ code: "invalid_options" });
+    }
   });
 
   test("of a load are checked too", async () => {

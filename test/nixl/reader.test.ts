@@ -102,6 +102,27 @@ describe("a reader that has nothing but the JSON", () => {
     }
   });
 
+  test("says null when it does not know what a kind of metadata is hashed with", async () => {
+    const media = picture(10, 10, 6);
+    using descriptor = intoRdmaDescriptor(media, pool);
+    for (const metadata of [{ Audio: { sample_rate: 16_000 } }, {}]) {
+      using read = await reader.read({ ...descriptor.toJSON(), metadata });
+      expect(read.verified).toBeNull();
+    }
+    using bare = await reader.read({ ...descriptor.toJSON(), metadata: null });
+    expect(bare.verified).toBe(true); // no metadata: hashed like an image
+  });
+
+  test.each([
+    ["a misspelt key", { verfiy: false }],
+    ["verify that is no boolean", { verify: "no" }],
+    ["an array of another type", { into: new Uint16Array(150) }],
+    ["a notification that is no text", { notification: 7 }],
+  ])("refuses %s in the options", async (_, options) => {
+    using descriptor = intoRdmaDescriptor(picture(10, 10, 1), pool);
+    await expect(reader.read(descriptor.toWire(), options as never)).rejects.toMatchObject({ code: "invalid_options" });
+  });
+
   test("has a budget, and can read again after disposing", async () => {
     using small = await MediaReader.open({ landingBytes: 2 * MEBIBYTE });
     using descriptor = intoRdmaDescriptor(picture(600, 600, 2), pool);
@@ -110,6 +131,76 @@ describe("a reader that has nothing but the JSON", () => {
     first.dispose();
     using again = await small.read(descriptor.toWire());
     expect(again.verified).toBe(true);
+  });
+});
+
+describe("landing memory", () => {
+  test("that lies idle in other sizes never keeps a tensor out", async () => {
+    using small = await MediaReader.open({ landingBytes: 4 * MEBIBYTE });
+    using little = intoRdmaDescriptor(picture(10, 30, 1), pool);
+    using large = intoRdmaDescriptor(picture(1024, 1020, 1), pool);
+    for (const descriptor of [little, large, little, large]) {
+      using read = await small.read(descriptor.toWire());
+      expect(read.verified).toBe(true);
+    }
+  });
+
+  test("is taken in sizes that come close to what is needed", async () => {
+    using small = await MediaReader.open({ landingBytes: 3 * MEBIBYTE });
+    using descriptor = intoRdmaDescriptor(picture(830, 1024, 1), pool); // 2.43 MiB
+    using read = await small.read(descriptor.toWire());
+    expect(read.verified).toBe(true);
+  });
+
+  test("that could never hold a tensor says so", async () => {
+    using small = await MediaReader.open({ landingBytes: MEBIBYTE });
+    using descriptor = intoRdmaDescriptor(picture(600, 600, 1), pool);
+    await expect(small.read(descriptor.toWire())).rejects.toMatchObject({
+      code: "medium_exceeds_pool",
+      retryable: false,
+    });
+  });
+});
+
+describe("a reader that is disposed", () => {
+  test("refuses to read, and is not disposed twice", async () => {
+    const other = await MediaReader.open();
+    using descriptor = intoRdmaDescriptor(picture(10, 10, 1), pool);
+    other.dispose();
+    other.dispose();
+    await expect(other.read(descriptor.toWire())).rejects.toMatchObject({ code: "closed" });
+  });
+
+  // Step n ends before, in, or after one of the waits in a read, wherever they are.
+  test.each(Array.from({ length: 16 }, (_, step) => step))(
+    "in the middle of a read, at step %d, never passes its zeroed memory off as the tensor",
+    async (step) => {
+      const media = picture(8, 8, 3);
+      using descriptor = intoRdmaDescriptor(media, pool);
+      const other = await MediaReader.open();
+      (await other.read(descriptor.toWire())).dispose(); // connects, so that the next read is over at once
+      const into = new Uint8Array(media.bytes.byteLength);
+      const reading = other.read(descriptor.toWire(), { into }).then(
+        () => Buffer.compare(into, media.bytes) === 0,
+        (error) => error.code,
+      );
+      for (let i = 0; i < step; i++) await null;
+      other.dispose();
+      expect([true, "closed"]).toContain(await reading);
+    },
+  );
+
+  test("while large media are transferred and hashed ends their reads", async () => {
+    const other = await MediaReader.open();
+    using descriptor = intoRdmaDescriptor(picture(1000, 1000, 7), pool);
+    (await other.read(descriptor.toWire())).dispose();
+    const reads = Array.from({ length: 4 }, () => other.read(descriptor.toWire()).catch((error) => error.code));
+    await Bun.sleep(1);
+    other.dispose();
+    for (const outcome of await Promise.all(reads)) {
+      if (typeof outcome === "string") expect(outcome).toBe("closed");
+      else expect(outcome.verified).toBe(true);
+    }
   });
 });
 

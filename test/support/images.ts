@@ -1,3 +1,4 @@
+import type { DecodeContext } from "../../src/decode/contract.ts";
 import { decodeImage } from "../../src/decode/image/decode.ts";
 import { type ImageOptionsInput, imageOptionsSchema } from "../../src/decode/image/options.ts";
 import { MediaError } from "../../src/errors.ts";
@@ -20,9 +21,13 @@ export async function decode(encoded: Uint8Array, options: ImageOptionsInput = {
 }
 
 /** The coded error that decoding ends with; anything else fails the test. */
-export async function decodeError(encoded: Uint8Array, options: ImageOptionsInput = {}): Promise<MediaError> {
+export async function decodeError(
+  encoded: Uint8Array,
+  options: ImageOptionsInput = {},
+  context: DecodeContext = roomContext().context,
+): Promise<MediaError> {
   try {
-    await decode(encoded, options);
+    await decodeImage(encoded, imageOptionsSchema.parse(options), context);
   } catch (error) {
     if (error instanceof MediaError) return error;
     throw error;

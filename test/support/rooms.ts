@@ -1,4 +1,5 @@
 import type { DecodeContext, DecodeRoom } from "../../src/decode/contract.ts";
+import { MediaError } from "../../src/errors.ts";
 
 const PAGE = 4096;
 
@@ -22,3 +23,9 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
   };
   return { context, rooms };
 }
+
+/** A decode context of a pool that is full. */
+export const fullContext: DecodeContext = {
+  ffmpegPath: null,
+  room: () => Promise.reject(new MediaError("no_room", "The pool has no room now")),
+};

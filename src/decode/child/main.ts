@@ -99,5 +99,3 @@ try {
 }
 process.on("message", receive);
 process.on("disconnect", () => process.exit(0));
-// Ctrl-C in a terminal reaches the whole group; the parent decides when a child ends.
-process.on("SIGINT", () => {});

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { canonicalContentHash } from "../../../src/tensor/index.ts";
-import { decode, imageVectors, media, soundImages } from "../../support/images.ts";
+import { decode, decodeError, imageVectors, media, soundImages } from "../../support/images.ts";
+import { fullContext } from "../../support/rooms.ts";
 
 const vectors = new Map(await imageVectors());
 const sound = await soundImages();
@@ -10,6 +11,30 @@ function largestDifference(one: Uint8Array, other: Uint8Array): number {
   expect(one.length).toBe(other.length);
   return one.reduce((largest, value, index) => Math.max(largest, Math.abs(value - (other[index] ?? 0))), 0);
 }
+
+/** Two pixels of 32 bits each, in a BMP whose masks (of red, green and blue) leave eight bits unused. */
+const bitmapWithMasks = new Uint8Array(
+  Uint32Array.of(
+    0x0000_4d42,
+    0,
+    54 + 12,
+    40,
+    2,
+    1,
+    0x0020_0001,
+    3,
+    8,
+    0,
+    0,
+    0,
+    0,
+    0xff0000,
+    0xff00,
+    0xff,
+    0x010203,
+    0x040506,
+  ).buffer,
+);
 
 async function pillowPixels(name: string): Promise<Uint8Array> {
   return Bun.file(new URL(`../../vectors/${name}`, import.meta.url)).bytes();
@@ -33,7 +58,7 @@ describe("formats that the reference does not have", () => {
     expect(tensor.contentHash).toBe(vectors.get(twin)?.reference.content_hash ?? "");
   });
 
-  test.each(["rgb.avif", "sequence.avif", "rotated.avif"])(
+  test.each(["rgb.avif", "sequence.avif", "rotated.avif", "ten_bit.avif"])(
     "%s is within 9 levels of Pillow's, not turned",
     async (name) => {
       const { tensor, pixels } = await decode(await media(name));
@@ -43,6 +68,11 @@ describe("formats that the reference does not have", () => {
       expect(difference).toBeLessThanOrEqual(9);
     },
   );
+
+  test("a TIFF with JPEG inside has Pillow's pixels", async () => {
+    const { tensor } = await decode(await media("jpeg.tiff"));
+    expect(tensor).toMatchObject({ shape: [43, 61, 3], contentHash: "7f51b0aeb7e432c1" });
+  });
 
   test("an AVIF with alpha keeps it, and lossless pixels are exact", async () => {
     const { tensor } = await decode(await media("rgba.avif"));
@@ -91,9 +121,49 @@ test("the tensor is hashed over what lies in the room", async () => {
   expect(tensor.contentHash).toBe(canonicalContentHash(tensor.shape, tensor.dtype, pixels));
 });
 
-test("one image asks for one room, of exactly its size", async () => {
-  const { tensor, rooms } = await decode(await media("gray_alpha16.png"));
-  expect(rooms.map((room) => room.payload.length)).toEqual([tensor.byteLength]);
+test.each(["gray_alpha16.png", "jpg_gray.jpg", "jpg_cmyk.jpg", "rgb.avif", "rgb.qoi", "animated.gif", "cmyk.tiff"])(
+  "%s asks for one room, of exactly its size",
+  async (name) => {
+    const { tensor, rooms } = await decode(await media(name));
+    expect(rooms.map((room) => room.payload.length)).toEqual([tensor.byteLength]);
+  },
+);
+
+describe("where the header says more than the picture has, the picture is the beginning of its room", () => {
+  test("a GIF frame that reaches beyond the screen", async () => {
+    const { tensor, rooms } = await decode(await media("frame_beyond.gif"));
+    expect(tensor.shape).toEqual([3, 3, 4]);
+    expect(rooms.map((room) => room.payload.length > tensor.byteLength)).toEqual([true]);
+  });
+
+  test("a BMP with bit masks but without alpha", async () => {
+    const { tensor, pixels, rooms } = await decode(bitmapWithMasks);
+    expect(tensor).toMatchObject({ shape: [1, 2, 3], byteLength: 6 });
+    expect(pixels).toEqual(Uint8Array.of(1, 2, 3, 4, 5, 6));
+    expect(rooms.map((room) => room.payload.length)).toEqual([8]);
+    expect(tensor.contentHash).toBe(canonicalContentHash(tensor.shape, tensor.dtype, pixels));
+  });
+});
+
+describe("a full pool refuses before the work", () => {
+  test.each(["odd.jpg", "rgb.png", "static.gif", "rgb.qoi", "rgb.avif", "palette.tiff"])("%s", async (name) => {
+    expect(await decodeError(await media(name), {}, fullContext)).toMatchObject({ code: "no_room" });
+  });
+
+  test("no decoder sees an image for which there is no room, so that its damage is not found", async () => {
+    for (const name of ["bad_truncated.jpg", "bad_crc.png", "frame_data_short.gif"]) {
+      expect(await decodeError(await media(name), {}, fullContext)).toMatchObject({ code: "no_room" });
+    }
+  });
+
+  test("what the header alone decides is said without asking for room", async () => {
+    expect(await decodeError(await media("bad_bomb_12000.png"), {}, fullContext)).toMatchObject({
+      code: "limit_exceeded",
+    });
+    expect(await decodeError(await media("bad_zero_width.png"), {}, fullContext)).toMatchObject({
+      code: "media_corrupt",
+    });
+  });
 });
 
 test("bytes in the middle of a larger buffer decode as by themselves", async () => {

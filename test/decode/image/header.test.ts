@@ -3,7 +3,7 @@ import { isDecodable, readImageHeader } from "../../../src/decode/image/header.t
 import { readGifFrame } from "../../../src/decode/image/headers/gif.ts";
 import { sniffMedia } from "../../../src/decode/sniff.ts";
 import { MediaError } from "../../../src/errors.ts";
-import { decode, imageVectors, media, soundImages } from "../../support/images.ts";
+import { decode, decodeError, imageVectors, media, soundImages } from "../../support/images.ts";
 
 function header(bytes: Uint8Array) {
   const sniffed = sniffMedia(bytes);
@@ -22,14 +22,20 @@ describe("the header says what the decoder makes", () => {
     }
   });
 
-  test.each(["rgb.avif", "rgba.avif", "sequence.avif", "rotated.avif", "palette.tiff", "big.tiff"])(
-    "%s",
-    async (name) => {
-      const bytes = await media(name);
-      const { width, height, channels } = header(bytes);
-      expect([height, width, channels]).toEqual([...(await decode(bytes)).tensor.shape]);
-    },
-  );
+  test.each([
+    "rgb.avif",
+    "rgba.avif",
+    "sequence.avif",
+    "rotated.avif",
+    "ten_bit.avif",
+    "palette.tiff",
+    "big.tiff",
+    "jpeg.tiff",
+  ])("%s", async (name) => {
+    const bytes = await media(name);
+    const { width, height, channels } = header(bytes);
+    expect([height, width, channels]).toEqual([...(await decode(bytes)).tensor.shape]);
+  });
 
   test("16-bit samples count two bytes", async () => {
     expect(header(await media("rgb16.png"))).toMatchObject({ channels: 3, bytesPerPixel: 6 });
@@ -37,7 +43,79 @@ describe("the header says what the decoder makes", () => {
   });
 });
 
+describe("a header that the decoder would read in another way is not judged as something small", () => {
+  const latin1 = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0));
+
+  test("a comment in the middle of a PNM number is nothing, and its line's end with it", async () => {
+    const bytes = latin1(`P6 1#\n2 #\r3 255\n${"\0".repeat(12 * 3 * 3)}`);
+    expect(header(bytes)).toMatchObject({ width: 12, height: 3 });
+    expect((await decode(bytes)).tensor.shape).toEqual([3, 12, 3]);
+  });
+
+  test("a PAM comment ends with its line feed, and no field occurs twice", async () => {
+    const rest = `HEIGHT 1\nDEPTH 3\nMAXVAL 255\nTUPLTYPE RGB\nENDHDR\n${"\0".repeat(6)}`;
+    const bytes = latin1(`P7\n# comment\rWIDTH 1\nWIDTH 2\n${rest}`);
+    expect(header(bytes)).toMatchObject({ width: 2, height: 1, channels: 3 });
+    expect((await decode(bytes)).tensor.shape).toEqual([1, 2, 3]);
+    const twice = latin1(`P7\nWIDTH 1\nWIDTH 2\n${rest}`);
+    expect(() => header(twice)).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+  });
+
+  test("a WebP picture larger than its canvas", async () => {
+    const picture = (await media("lossy.webp")).subarray(12);
+    const canvas = (flags: number) => latin1(`VP8X\x0a\0\0\0${String.fromCharCode(flags)}\0\0\0\x09\0\0\x09\0\0`);
+    const frame = Buffer.concat([new Uint8Array(16), picture]);
+    const frameChunk = Buffer.concat([latin1("ANMF"), new Uint8Array(Uint32Array.of(frame.length).buffer), frame]);
+    for (const chunks of [
+      [canvas(0), picture],
+      [canvas(2), frameChunk],
+    ]) {
+      const body = Buffer.concat([latin1("WEBP"), ...chunks]);
+      const bytes = Buffer.concat([latin1("RIFF"), new Uint8Array(Uint32Array.of(body.length).buffer), body]);
+      expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+    }
+  });
+
+  test("a TIFF that is smaller than the JPEG inside", async () => {
+    const bytes = await media("jpeg.tiff");
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    const directory = view.getUint32(4, true);
+    const entries = Array.from({ length: view.getUint16(directory, true) }, (_, index) => directory + 2 + 12 * index);
+    for (const entry of entries) {
+      if ([256, 257].includes(view.getUint16(entry, true))) view.setUint16(entry + 8, 16, true);
+    }
+    expect(header(bytes)).toMatchObject({ width: 16, height: 16 });
+    expect(await decodeError(bytes)).toMatchObject({ code: "media_corrupt" });
+  });
+});
+
 describe("impossible headers", () => {
+  test("more channels than a picture can have", () => {
+    const bytes = new TextEncoder().encode("P7\nWIDTH 1\nHEIGHT 1\nDEPTH 5\nMAXVAL 255\nENDHDR\n12345");
+    expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_unsupported" }));
+  });
+
+  test("a TIFF of 32 bits for each sample, of no samples or of five", async () => {
+    const changed = async (tag: number, value: number) => {
+      const bytes = await media("gray.tiff");
+      const view = new DataView(bytes.buffer, bytes.byteOffset);
+      const directory = view.getUint32(4, true);
+      const entry = Array.from({ length: view.getUint16(directory, true) }, (_, index) => directory + 2 + 12 * index);
+      const at = entry.find((candidate) => view.getUint16(candidate, true) === tag);
+      if (at === undefined) throw new Error("the tag is not there");
+      view.setUint16(at + 8, value, true);
+      return bytes;
+    };
+    for (const bytes of [await changed(258, 32), await changed(277, 0), await changed(277, 5)]) {
+      expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_unsupported" }));
+    }
+  });
+
+  test("an AVIF whose boxes reach beyond the file", async () => {
+    const bytes = (await media("rgb.avif")).subarray(0, 200);
+    expect(() => header(bytes)).toThrow(expect.objectContaining({ code: "media_corrupt" }));
+  });
+
   test("every beginning of a file gives a header or a coded error", async () => {
     const names = ["rgb_trns.png", "odd.jpg", "static.gif", "lossy_alpha.webp", "rgb.tiff", "big.tiff", "rgb.avif"];
     for (const name of [...names, "icon.ico", "rgb.bmp", "rgb.ppm", "rgb.qoi"]) {

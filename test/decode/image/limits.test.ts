@@ -24,6 +24,8 @@ describe("limits are judged on the header", () => {
     ["static.gif", 4],
     ["rgb16.png", 6],
     ["rgb.avif", 4],
+    ["ten_bit.avif", 6],
+    ["cmyk.tiff", 4],
     ["rgba.tiff", 4],
     ["rgb.qoi", 3],
   ])("%s needs %d bytes for each pixel", async (name, bytesPerPixel) => {

@@ -4,7 +4,8 @@ import { corruptImage, unsupportedImage } from "../refusals.ts";
 
 const MAX_DETAIL_LENGTH = 200;
 /** Prefixes by which the libraries introduce their messages. */
-const PREAMBLE = /^(?:(?:Decode image failed|Format error decoding \w+:|VipsJpeg:|tiff2vips:)\s*)+/;
+const PREAMBLE =
+  /^(?:(?:Decode image failed|Format error decoding \w+:|Input buffer has corrupt header:|VipsJpeg:|tiff2vips:)\s*)+/;
 
 /**
  * The first line of the library's message only, without anything it quotes (a quotation may be of the file's content).
