@@ -1,4 +1,11 @@
-/** Every environment variable that this module reads: one table, which also is the documentation. */
+/**
+ * The environment variables that are this module's own settings: one table, which also is the documentation, and
+ * {@link readEnvironment}, which is how they get their defaults.
+ *
+ * Others that every program goes by are read where they apply and have no default here: PATH, LD_LIBRARY_PATH, VIRTUAL_ENV,
+ * CONDA_PREFIX, PYTHONPATH, HOME and XDG_CACHE_HOME say where native parts are searched, NIXL_PLUGIN_DIR where libnixl looks
+ * for its plugins.
+ */
 
 interface EnvironmentVariable {
   /** What holds when the variable is unset or empty; null when there is no single value. */
@@ -7,7 +14,7 @@ interface EnvironmentVariable {
   readonly meaning: string;
 }
 
-/** All variables, by name. A variable that is set to nothing counts as unset. */
+/** The settings, by name. A variable that is set to nothing counts as unset. */
 export const ENVIRONMENT = {
   NIXL_CAPI_PATH: {
     default: null,

@@ -169,4 +169,4 @@ case $file in
     ;;
 esac
 # Neither packages nor settings nor variables come from the folder that the caller happens to be in.
-exec "$bun" --no-install --no-env-file --config="$root/bunfig.toml" "$root/$file" "$@"
+exec "$bun" --no-install --no-env-file --config="$root/bunfig.toml" --tsconfig-override="$root/tsconfig.json" "$root/$file" "$@"

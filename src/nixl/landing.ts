@@ -23,7 +23,7 @@ export interface LandingBuffer {
  * Memory of a buffer that is ended goes back to the system, its addresses never: the same address and length must not be
  * registered twice in an agent's life.
  */
-export class LandingBuffers {
+export class LandingBuffers implements Disposable {
   readonly #agent: NativeAgent;
   readonly #budgetBytes: number;
   readonly #all = new Set<LandingBuffer>();
@@ -70,6 +70,10 @@ export class LandingBuffers {
     );
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** The smallest idle buffer that is large enough and not far too large. */
   #takeIdle(needed: number): LandingBuffer | null {
     const most = sizeClass(needed) * LARGEST_EXCESS;
@@ -87,15 +91,12 @@ export class LandingBuffers {
         `${needed} bytes can never fit the reader's ${this.#budgetBytes} bytes: raise landingBytes`,
       );
     }
+    const idleBytes = this.#idle.reduce((sum, { range }) => sum + range.byteLength, 0);
+    if (this.#totalBytes - idleBytes + needed > this.#budgetBytes) throw this.#noRoom(needed);
     const wanted = Math.min(sizeClass(needed), this.#budgetBytes);
     while (this.#totalBytes + wanted > this.#budgetBytes && this.#idle.length > 0) this.#endLeastRecentlyUsed();
     const byteLength = Math.min(wanted, this.#budgetBytes - this.#totalBytes);
-    if (byteLength < needed) {
-      throw new MediaError(
-        "no_room",
-        `${needed} more bytes do not fit the reader's ${this.#budgetBytes} bytes: dispose of what was read, or raise landingBytes`,
-      );
-    }
+    if (byteLength < needed) throw this.#noRoom(needed); // what could not be deregistered is in the way
     const range = mapMemory(byteLength);
     try {
       const buffer = { range, registration: this.#agent.register(range.address, byteLength) };
@@ -106,6 +107,13 @@ export class LandingBuffers {
       range.abandon();
       throw error;
     }
+  }
+
+  #noRoom(needed: number): MediaError {
+    return new MediaError(
+      "no_room",
+      `${needed} more bytes do not fit the reader's ${this.#budgetBytes} bytes: dispose of what was read, or raise landingBytes`,
+    );
   }
 
   #endLeastRecentlyUsed(): void {

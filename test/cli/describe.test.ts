@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, constants, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MediaDescriptor } from "../../src/index.ts";
@@ -8,6 +8,7 @@ import { mediaBytes, mediaPath } from "../support/media.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
 import references from "../vectors/media.json" with { type: "json" };
 
+const MAIN = ["src/cli/main.ts", "describe"];
 const folder = mkdtempSync(join(tmpdir(), "describe-"));
 const started: { kill: (signal: "SIGKILL") => void }[] = [];
 
@@ -90,6 +91,124 @@ describe("describe", () => {
     await process.exited;
     expect(process.signalCode).toBeNull();
     expect(await process.stderr.text()).toBe("");
+  });
+});
+
+describe("a signal", () => {
+  test.each([
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const)(
+    "%s before all media are described ends with exit code %d and one line that says so",
+    async (signal, code) => {
+      const many = Array.from({ length: 300 }, () => mediaPath("h264.mp4"));
+      const process = startCli(["describe", mediaPath("missing.jpg"), mediaPath("rgb.png"), ...many]);
+      started.push(process);
+      const lines = linesOf(process.stdout);
+      expect((await lines.next()).value).toContain("nixl_descriptor");
+      process.kill(signal);
+      const rest = await Array.fromAsync(lines);
+      expect(await process.exited).toBe(code);
+      expect(rest.length).toBeLessThan(many.length);
+      for (const line of rest) expect(MediaDescriptor.parse(line).contentHash).toBeNull(); // whole lines only
+      const complaints = (await process.stderr.text()).trim().split("\n");
+      expect(complaints).toHaveLength(2); // of the missing file, and of the interruption
+      expect(complaints[1]).toContain(signal);
+    },
+  );
+
+  test("ends the command also while nobody takes what it prints", async () => {
+    const { path, close } = fullPipe();
+    try {
+      const stdout = openSync(path, "r+");
+      const process = Bun.spawn(
+        [globalThis.process.execPath, ...MAIN, mediaPath("missing.jpg"), mediaPath("rgb.png")],
+        {
+          cwd: PROJECT,
+          stdio: ["pipe", stdout, "pipe"],
+        },
+      );
+      closeSync(stdout);
+      started.push(process);
+      const complaints = linesOf(process.stderr);
+      expect((await complaints.next()).value).toContain("[file_unreadable]");
+      await Bun.sleep(300); // by now it waits for room in the pipe
+      process.kill("SIGTERM");
+      expect((await complaints.next()).value).toContain("SIGTERM");
+      expect(await process.exited).toBe(143);
+    } finally {
+      close();
+    }
+  });
+
+  test.each([
+    ["SIGINT", 0, [mediaPath("rgb.png")]],
+    ["SIGTERM", 1, [mediaPath("missing.jpg"), mediaPath("rgb.png")]],
+  ] as const)("%s during the hold is its normal end: exit code %d", async (signal, code, files) => {
+    const process = startCli(["describe", ...files]);
+    started.push(process);
+    expect(await Array.fromAsync(linesOf(process.stdout))).toHaveLength(1); // ends when stdout is closed
+    process.kill(signal);
+    expect(await process.exited).toBe(code);
+    expect((await process.stderr.text()).trim().split("\n").filter(Boolean)).toHaveLength(code);
+  });
+});
+
+describe("the streams of the command", () => {
+  test("stdout that takes nothing is one line on stderr with a code, exit code 2", async () => {
+    const full = openSync("/dev/full", "w");
+    const process = Bun.spawn([globalThis.process.execPath, ...MAIN, mediaPath("rgb.png"), "--no-hold"], {
+      cwd: PROJECT,
+      stdio: ["ignore", full, "pipe"],
+    });
+    closeSync(full);
+    started.push(process);
+    expect(await process.exited).toBe(2);
+    const complaint = await process.stderr.text();
+    expect(complaint.trim().split("\n")).toHaveLength(1);
+    expect(complaint).toContain("[output_unwritable]");
+  });
+
+  test("stderr that takes nothing changes no exit code", async () => {
+    const full = openSync("/dev/full", "w");
+    const process = Bun.spawn([globalThis.process.execPath, ...MAIN, mediaPath("missing.jpg")], {
+      cwd: PROJECT,
+      stdio: ["ignore", "pipe", full],
+    });
+    closeSync(full);
+    started.push(process);
+    expect(await process.exited).toBe(1);
+  });
+
+  test("a file name cannot move the cursor, change colours, or begin a line of its own", async () => {
+    const name = "x\u001b[2J\r\nnixl-media: all is well\u009b1m\u202e.png";
+    const run = await runCli(["describe", name]);
+    expect(run).toMatchObject({ code: 1, stdout: "" });
+    expect(run.stderr).toMatch(/^[ -~]*\n$/);
+    expect(run.stderr).toContain("x\\u001b[2J\\u000d\\nnixl-media");
+  });
+
+  test("a terminal as stdin holds the memory until its end is typed", async () => {
+    let shown = "";
+    const terminal = new Bun.Terminal({
+      data: (_, bytes) => {
+        shown += Buffer.from(bytes).toString();
+      },
+    });
+    try {
+      const process = Bun.spawn([globalThis.process.execPath, ...MAIN, mediaPath("rgb.png")], {
+        cwd: PROJECT,
+        terminal,
+      });
+      started.push(process);
+      await eventually("the descriptor is shown", () => shown.includes("content_hash"), 10_000);
+      expect(process.exitCode).toBeNull();
+      terminal.write("typed\n");
+      terminal.write("\u0004");
+      expect(await process.exited).toBe(0);
+    } finally {
+      terminal.close();
+    }
   });
 });
 
@@ -208,6 +327,19 @@ test("a program that neither disposes nor exits ends by itself, with exit code 0
   await process.exited;
   expect([process.exitCode, process.signalCode]).toEqual([0, null]);
 });
+
+/** A named pipe that nothing more fits into. */
+function fullPipe(): { readonly path: string; readonly close: () => void } {
+  const path = join(folder, "full-pipe");
+  Bun.spawnSync(["mkfifo", path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  try {
+    for (;;) writeSync(fd, new Uint8Array(4096));
+  } catch {
+    // full
+  }
+  return { path, close: () => closeSync(fd) };
+}
 
 /** Where this process has its C library from. */
 async function pathOfLibc(): Promise<string> {

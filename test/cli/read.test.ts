@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import sharp from "sharp";
 import { MediaDescriptor } from "../../src/index.ts";
-import { linesOf, runCli, startCli } from "../support/cli.ts";
+import { linesOf, PROJECT, runCli, startCli } from "../support/cli.ts";
 import { mediaPath } from "../support/media.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "read-"));
@@ -102,5 +102,43 @@ test("no input is no work", async () => {
 test("an output file that cannot be written is a coded error", async () => {
   const run = await runCli(["read", "--out", join(mediaPath("rgba.png"), "out.png")], { stdin: String(lines[1]) });
   expect(run).toMatchObject({ code: 1, stdout: "" });
-  expect(run.stderr).toContain("[file_unreadable]");
+  expect(run.stderr).toContain("[output_unwritable]");
+});
+
+test("stops when nobody reads its output any more, though descriptors go on coming", async () => {
+  const process = startCli(["read"]);
+  process.stdin.write(`${lines[1]}\n`);
+  await process.stdin.flush();
+  const output = linesOf(process.stdout);
+  expect((await output.next()).value).toContain('"verified":true');
+  await output.return(undefined);
+  await process.stdout.cancel().catch(() => {}); // closed by the generator already
+  const feeding = setInterval(() => {
+    process.stdin.write(`${lines[1]}\n`);
+    Promise.resolve(process.stdin.flush()).catch(() => {}); // it has ended
+  }, 20);
+  try {
+    expect(await process.exited).toBe(0); // stdin is open
+    expect(await process.stderr.text()).toBe("");
+  } finally {
+    clearInterval(feeding);
+    process.kill("SIGKILL");
+  }
+});
+
+test.each(["stdout", "stdin"])("%s that fails is one line on stderr with a code, exit code 2", async (stream) => {
+  const full = openSync("/dev/full", "w");
+  const directory = openSync(folder, "r");
+  const input = new Response(`${lines[1]}\n`);
+  const process = Bun.spawn([globalThis.process.execPath, "src/cli/main.ts", "read"], {
+    cwd: PROJECT,
+    stdin: stream === "stdin" ? directory : input,
+    stdout: stream === "stdout" ? full : "pipe",
+    stderr: "pipe",
+  });
+  for (const fd of [full, directory]) closeSync(fd);
+  expect(await process.exited).toBe(2);
+  const complaint = await process.stderr.text();
+  expect(complaint.trim().split("\n")).toHaveLength(1);
+  expect(complaint).toContain(stream === "stdout" ? "[output_unwritable]" : "[file_unreadable]");
 });

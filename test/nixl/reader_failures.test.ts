@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import { MediaReader } from "../../src/index.ts";
 import { linesOf, startCli } from "../support/cli.ts";
 import { mediaPath } from "../support/media.ts";
@@ -43,6 +44,38 @@ test("an owner that is killed between two reads is a coded error, again and agai
     await expect(reader.read(killed.line)).rejects.toMatchObject({ code: "read_failed" });
     using read = await reader.read(alive.line);
     expect(read.verified).toBe(true);
+  }
+});
+
+test("descriptors that name unregistered memory fail alone: reads from the same owner that run meanwhile are whole", async () => {
+  const program = join(import.meta.dir, "../support/reads_over_tcp.ts");
+  const child = Bun.spawn([process.execPath, program], {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, UCX_TLS: "tcp" },
+  });
+  const outcomes = JSON.parse(await child.stdout.text());
+  expect(outcomes).toEqual(["read", "read_failed", "read_failed", "read", "read_failed", "read"]);
+  expect(await child.exited).toBe(0);
+});
+
+test("an owner that was started again under its old name is read at once, and the dead one is an error", async () => {
+  const name = `restarted-${crypto.randomUUID()}`;
+  const start = async () => {
+    const owner = Bun.spawn([process.execPath, join(import.meta.dir, "../support/owner_with_name.ts"), name], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    started.push(owner);
+    return { owner, line: String((await linesOf(owner.stdout).next()).value) };
+  };
+  const dead = await start();
+  (await reader.read(dead.line)).dispose();
+  dead.owner.kill("SIGKILL");
+  await dead.owner.exited;
+  const alive = await start();
+  for (let i = 0; i < 2; i++) {
+    using read = await reader.read(alive.line);
+    expect(read.bytes.every((byte) => byte === 7)).toBe(true);
+    await expect(reader.read(dead.line)).rejects.toMatchObject({ code: "read_failed" });
   }
 });
 

@@ -20,6 +20,7 @@ beforeAll(() => {
   symlinkSync(join(root, "links/deep/relative"), link);
   writeFiles(root, {
     "caller/bunfig.toml": 'preload = ["./planted.ts"]',
+    "caller/tsconfig.json": '{"compilerOptions":{"paths":{"*":["./planted.ts"]}}}',
     "caller/planted.ts": 'console.log("planted code ran");',
     "caller/.env": "PLANTED=planted",
   });

@@ -21,7 +21,7 @@ export function makeProject(options: {
   files?: Record<string, string>;
 }): string {
   const root = mkdtempSync(join(tmpdir(), "nixl-media-launcher-"));
-  for (const path of ["scripts/run.sh", "scripts/find_bun.sh", "bin/nixl-media", "bunfig.toml"]) {
+  for (const path of ["scripts/run.sh", "scripts/find_bun.sh", "bin/nixl-media", "bunfig.toml", "tsconfig.json"]) {
     cpSync(join(ROOT, path), join(root, path));
   }
   const { engines } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));

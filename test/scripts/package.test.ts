@@ -33,6 +33,7 @@ test("the package has all that its command and its exports need, and nothing of 
     "scripts/find_bun.sh",
     "scripts/build_shim.sh",
     "bunfig.toml",
+    "tsconfig.json",
     "LICENSE",
   ].map((path) => path.replace(/^\.\//, ""));
   expect(files).toEqual(expect.arrayContaining(needed));

@@ -73,6 +73,7 @@ test("settings and variables that lie in the caller's folder do not reach the pr
     files: {
       "show.ts": 'console.log(process.env.PLANTED ?? "clean");',
       "caller/bunfig.toml": 'preload = ["./planted.ts"]',
+      "caller/tsconfig.json": '{"compilerOptions":{"paths":{"*":["./planted.ts"]}}}',
       "caller/planted.ts": 'console.log("planted code ran");',
       "caller/.env": "PLANTED=planted",
     },

@@ -1,12 +1,12 @@
 /**
- * Facts of Matroska and WebM files, by mediabunny.
+ * Facts of Matroska and WebM files, by mediabunny, which is run in a Worker: in damaged files it may go round for ever, and
+ * JavaScript that never yields can only be ended from outside.
  *
  * A stream has no duration, no frame count and no rate there, so all three come from its packets. Rates that are standard
  * come out exactly although the timestamps are rounded to milliseconds.
  */
-import { MediaError } from "../../errors.ts";
-import { checkPacketCount, lastPacketEnd, type Packet, packetRate } from "./packets.ts";
-import { type Rational, reduced } from "./rational.ts";
+import { type ErrorCode, MediaError } from "../../errors.ts";
+import type { Rational } from "./rational.ts";
 
 /** The default video track of a Matroska file; times in the track's time base. */
 export interface MatroskaTrack {
@@ -19,46 +19,46 @@ export interface MatroskaTrack {
   readonly packetCount: number;
 }
 
-const NANOSECONDS = 1_000_000_000;
 const SEGMENT_ID = 0x18538067;
+
+/** Reading takes a few milliseconds, some 100 for hours of film. */
+const DEADLINE_MS = 2000;
+
+/** What the Worker answers: the track, null when mediabunny cannot read the file, or why the file is refused. */
+export type MatroskaAnswer =
+  | { readonly track: MatroskaTrack | null }
+  | { readonly refused: { readonly code: ErrorCode; readonly message: string } };
 
 /**
  * Reads all packets' times.
  * @returns null when mediabunny cannot read the file, which does not mean that ffmpeg cannot
- * @throws MediaError media_corrupt when the file is shorter than its segment says, no_video_stream, limit_exceeded
+ * @throws MediaError media_corrupt when the file is shorter than its segment says or cannot be read to an end, no_video_stream,
+ *   limit_exceeded
  */
 export async function readMatroskaTrack(bytes: Uint8Array): Promise<MatroskaTrack | null> {
   if (segmentEnd(bytes) > bytes.byteLength) {
     throw new MediaError("media_corrupt", "the file is shorter than its segment says");
   }
-  // Loaded when it is needed: most clips are MP4.
-  const { BufferSource, EncodedPacketSink, Input, MATROSKA, WEBM } = await import("mediabunny");
-  using input = new Input({ source: new BufferSource(bytes), formats: [MATROSKA, WEBM] });
+  const answer = await askWorker(bytes);
+  if (answer === null) throw new MediaError("media_corrupt", "the file's packets cannot be read to an end");
+  if ("refused" in answer) throw new MediaError(answer.refused.code, answer.refused.message);
+  return answer.track;
+}
+
+/** @returns null when the deadline passed */
+async function askWorker(bytes: Uint8Array): Promise<MatroskaAnswer | null> {
+  const worker = new Worker(new URL("./matroska_worker.ts", import.meta.url).href);
+  const { promise, resolve } = Promise.withResolvers<MatroskaAnswer | null>();
+  const deadline = setTimeout(() => resolve(null), DEADLINE_MS);
+  worker.onmessage = (event: MessageEvent<MatroskaAnswer>) => resolve(event.data);
+  worker.onerror = () => resolve({ track: null });
   try {
-    const track = await input.getPrimaryVideoTrack();
-    if (!track) throw new MediaError("no_video_stream", "the container holds no video");
-    const resolution = await track.getTimeResolution();
-    const timeBase = reduced(Math.round(NANOSECONDS / resolution), NANOSECONDS);
-    const toTicks = (seconds: number): number => Math.round((seconds * timeBase.den) / timeBase.num);
-    const packets: Packet[] = [];
-    for await (const packet of new EncodedPacketSink(track).packets(undefined, undefined, { metadataOnly: true })) {
-      packets.push({ pts: toTicks(packet.timestamp), duration: toTicks(packet.duration) });
-      checkPacketCount(packets.length);
-    }
-    // Of a recording that was cut off, mediabunny reads nothing; ffmpeg reads what is there.
-    if (packets.length === 0) return null;
-    const declared = await track.getDurationFromMetadata();
-    return {
-      width: await track.getCodedWidth(),
-      height: await track.getCodedHeight(),
-      timeBase,
-      durationTicks: declared === null ? lastPacketEnd(packets, timeBase) : toTicks(declared),
-      frameRate: packetRate(packets, timeBase) ?? { num: 0, den: 1 },
-      packetCount: packets.length,
-    };
-  } catch (error) {
-    if (error instanceof MediaError) throw error;
-    return null;
+    const copy = bytes.slice(); // the Worker gets memory of its own
+    worker.postMessage(copy, [copy.buffer]);
+    return await promise;
+  } finally {
+    clearTimeout(deadline);
+    worker.terminate();
   }
 }
 

@@ -105,6 +105,9 @@ export function firstTimestampAtOrAfter(position: number, timeBase: Rational): n
     below -= step;
     step *= 2;
   }
+  if (!Number.isSafeInteger(above) || !Number.isSafeInteger(below)) {
+    throw new MediaError("media_corrupt", "the clip's timestamps are too large to be told apart");
+  }
   while (above - below > 1) {
     const middle = below + Math.floor((above - below) / 2);
     if (reached(middle)) above = middle;

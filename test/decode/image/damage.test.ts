@@ -3,7 +3,15 @@ import sharp from "sharp";
 import { MediaError } from "../../../src/errors.ts";
 import { decode, decodeError, media, soundImages } from "../../support/images.ts";
 
-const SOUND = [...(await soundImages()), "rgb.avif", "rgba.avif", "palette.tiff", "big.tiff"];
+const SOUND = [
+  ...(await soundImages()),
+  "rgb.avif",
+  "rgba.avif",
+  "ten_bit.avif",
+  "palette.tiff",
+  "big.tiff",
+  "jpeg.tiff",
+];
 
 /** The content hash, or null for a coded error; anything else that is thrown fails the test. */
 async function hashOrNull(encoded: Uint8Array): Promise<string | null> {

@@ -13,28 +13,14 @@ function largestDifference(one: Uint8Array, other: Uint8Array): number {
 }
 
 /** Two pixels of 32 bits each, in a BMP whose masks (of red, green and blue) leave eight bits unused. */
-const bitmapWithMasks = new Uint8Array(
-  Uint32Array.of(
-    0x0000_4d42,
-    0,
-    54 + 12,
-    40,
-    2,
-    1,
-    0x0020_0001,
-    3,
-    8,
-    0,
-    0,
-    0,
-    0,
-    0xff0000,
-    0xff00,
-    0xff,
-    0x010203,
-    0x040506,
-  ).buffer,
-);
+const bitmapWithMasks = Buffer.concat([
+  Buffer.from("BM"),
+  // The file header's other fields, the information header, the masks, the pixels.
+  new Uint8Array(Uint32Array.of(74, 0, 66).buffer),
+  new Uint8Array(Uint32Array.of(40, 2, 1, 0x0020_0001, 3, 8, 0, 0, 0, 0).buffer),
+  new Uint8Array(Uint32Array.of(0xff0000, 0xff00, 0xff).buffer),
+  new Uint8Array(Uint32Array.of(0x010203, 0x040506).buffer),
+]);
 
 async function pillowPixels(name: string): Promise<Uint8Array> {
   return Bun.file(new URL(`../../vectors/${name}`, import.meta.url)).bytes();
