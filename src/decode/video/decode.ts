@@ -210,6 +210,8 @@ function judge(outcome: ProgramOutcome, facts: ContainerFacts, found: number, st
     throw new MediaError("media_corrupt", `${found} of ${wanted} frames could be decoded: ${logExcerpt(outcome.log)}`);
   }
   if (found === 0) {
+    // At the log level it is run with, ffmpeg always says something.
+    if (outcome.log.trim() === "") throw new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
     throw new MediaError(
       "no_frames",
       `Failed to decode any frames, the video may be damaged: ${logExcerpt(outcome.log)}`,

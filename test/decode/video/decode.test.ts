@@ -277,6 +277,7 @@ describe("ffmpeg itself failing is the host's fault", () => {
     ["not there", "/nonexistent/ffmpeg", "ffmpeg_unavailable"],
     ["not a program", "/etc/passwd", "ffmpeg_unavailable"],
     ["another program", "/bin/false", "ffmpeg_unavailable"],
+    ["another program that seems to succeed", "/bin/true", "ffmpeg_unavailable"],
   ])("%s", async (_name, program, code) => {
     const error = await decodeError(await mediaBytes("h264.mp4"), {}, program);
     expect(error).toMatchObject({ code, status: 500 });
