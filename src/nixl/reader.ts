@@ -6,18 +6,10 @@ import { roundToPages } from "../../ffi/memory.ts";
 import { NativeStatus } from "../../ffi/native.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
-import {
-  type DataType,
-  type DescriptorMetadata,
-  imageHashHeader,
-  isImageMetadata,
-  isVideoMetadata,
-  MediaDescriptor,
-  tensorByteLength,
-  videoHashHeader,
-} from "../tensor/index.ts";
+import { type DataType, type DescriptorMetadata, MediaDescriptor } from "../tensor/index.ts";
 import { progressDelayFromEnvironment } from "./agent.ts";
 import { type LandingBuffer, LandingBuffers } from "./landing.ts";
+import { checkReadable, hashHeaderOf } from "./readable.ts";
 import { RemoteAgents, type RemoteLease } from "./remotes.ts";
 import { runEveryStep } from "./teardown.ts";
 import { Verifier } from "./verifier.ts";
@@ -113,7 +105,7 @@ export class MediaReader implements Disposable {
     this.#checkOpen();
     const { into, verify, notification = randomUUID() } = parseOptions(readOptionsSchema, options, "read options");
     const parsed = descriptor instanceof MediaDescriptor ? descriptor : MediaDescriptor.parse(descriptor);
-    const byteLength = checkReadable(parsed, into);
+    const byteLength = checkReadable(parsed, into?.byteLength);
     const header = verify ? hashHeaderOf(parsed) : null;
     const headerBytes = roundToPages(header?.byteLength ?? 0);
     const buffer = this.#landing.take(headerBytes, byteLength);
@@ -287,28 +279,4 @@ function readFailed(error: unknown): MediaError {
   return new MediaError("read_failed", "The tensor could not be read: its owner is gone or refuses", {
     cause: error instanceof MediaError ? error.cause : error,
   });
-}
-
-/** @returns the tensor's size in bytes @throws MediaError descriptor_invalid, invalid_argument */
-function checkReadable(descriptor: MediaDescriptor, into: ReadOptions["into"]): number {
-  const { size, mem_type } = descriptor.nixlDescriptor;
-  if (mem_type !== "Dram")
-    throw new MediaError("descriptor_invalid", `memory of type ${mem_type} cannot be read, only Dram`);
-  const expected = tensorByteLength(descriptor.shape, descriptor.dtype);
-  if (size === 0 || size !== expected) {
-    throw new MediaError("descriptor_invalid", `${size} bytes are not the ${expected} that shape and dtype make`);
-  }
-  if (into && into.byteLength !== size) {
-    throw new MediaError("invalid_argument", `the given array has ${into.byteLength} bytes, the tensor ${size}`);
-  }
-  return size;
-}
-
-/** What the hash covers in front of the bytes; null when there is no hash, or none that can be checked. */
-function hashHeaderOf(descriptor: MediaDescriptor): Uint8Array | null {
-  const { shape, dtype, metadata, contentHash } = descriptor;
-  if (contentHash === null) return null;
-  if (metadata === null || isImageMetadata(metadata)) return imageHashHeader(shape, dtype);
-  if (isVideoMetadata(metadata)) return videoHashHeader(shape, dtype, metadata.Video, descriptor.byteLength);
-  return null; // what a kind that is not known puts in front of its bytes is not known either
 }
