@@ -44,7 +44,7 @@ export function shimOrigin(): string {
 }
 
 function prebuiltPath(): string | null {
-  const named = process.env.NIXL_MEDIA_SHIM_PATH;
+  const named = readEnvironment("NIXL_MEDIA_SHIM_PATH");
   if (named) {
     if (!existsSync(named))
       throw new MediaError("native_missing", `NIXL_MEDIA_SHIM_PATH names ${named}, which is not there`);

@@ -9,7 +9,7 @@ import { imageOptionsSchema } from "../src/decode/image/options.ts";
 import { videoOptionsSchema } from "../src/decode/video/options.ts";
 import { ERROR_CODES } from "../src/errors.ts";
 import { loadOptionsSchema, mediaLoaderOptionsSchema } from "../src/loader/index.ts";
-import { mediaReaderOptionsSchema } from "../src/nixl/index.ts";
+import { mediaReaderOptionsSchema, readOptionsSchema } from "../src/nixl/index.ts";
 
 const README = join(import.meta.dir, "../README.md");
 
@@ -24,6 +24,7 @@ interface JsonSchema {
 const TABLES: Record<string, () => string> = {
   loader: () => optionsTable(mediaLoaderOptionsSchema, { image: true, video: true }),
   load: () => optionsTable(loadOptionsSchema, {}),
+  read: () => optionsTable(readOptionsSchema, {}),
   reader: () => optionsTable(mediaReaderOptionsSchema, {}),
   image: () => optionsTable(imageOptionsSchema, {}),
   video: () => optionsTable(videoOptionsSchema, {}),

@@ -9,7 +9,8 @@ import { complain, errorLine, JsonLines } from "./output.ts";
 /** Signals closer together than this are one. */
 const REPEATED_SIGNAL_MS = 500;
 /** What ends the command, with the exit code by which a shell knows each. */
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+type EndingSignal = keyof typeof SIGNALS;
 
 type Outcome = { readonly descriptor: MediaDescriptor } | { readonly error: unknown };
 
@@ -81,13 +82,13 @@ async function* loadAll(loader: MediaLoader, files: string[], signal: AbortSigna
   }
 }
 
-/** What ends the command: SIGINT or SIGTERM at any time, or the end of stdin while memory is held. */
+/** What ends the command: one of {@link SIGNALS} at any time, or the end of stdin while memory is held. */
 function untilEnded() {
   const controller = new AbortController();
   const signalled = Promise.withResolvers<void>();
-  let first: keyof typeof SIGNALS = "SIGINT";
+  let first: EndingSignal = "SIGINT";
   let ended = 0;
-  const end = (signal: keyof typeof SIGNALS): void => {
+  const end = (signal: EndingSignal): void => {
     // npm forwards what the terminal sent already, so the same Ctrl-C may come twice; a later one is meant.
     if (controller.signal.aborted && performance.now() - ended > REPEATED_SIGNAL_MS) process.exit(SIGNALS[signal]);
     if (controller.signal.aborted) return;
@@ -96,8 +97,7 @@ function untilEnded() {
     controller.abort();
     signalled.resolve();
   };
-  process.on("SIGINT", () => end("SIGINT"));
-  process.on("SIGTERM", () => end("SIGTERM"));
+  for (const signal of Object.keys(SIGNALS) as EndingSignal[]) process.on(signal, () => end(signal));
   return {
     signal: controller.signal,
     stdinOrSignal: () => Promise.race([signalled.promise, endOfStdin()]),

@@ -1,4 +1,5 @@
 /** The command `nixl-media`. Exit codes: 0 done, 1 a medium failed, 2 the command itself cannot run. */
+import { parseArgs } from "node:util";
 import packageJson from "../../package.json" with { type: "json" };
 import { MediaError } from "../errors.ts";
 import { complain, errorLine } from "./output.ts";
@@ -13,33 +14,46 @@ usage: nixl-media describe FILE… [--image JSON] [--video JSON] [--hash-video] 
        nixl-media read [--out FILE]
          reads the media whose descriptor lines come on stdin; FILE.png gets a picture (a contact sheet for a clip),
          any other FILE the raw tensor; the second medium goes to FILE-2, and so on
-       nixl-media doctor
+       nixl-media doctor [--json]
          shows every native part, its version and where it was found; ends 1 when the main job cannot run
        nixl-media setup
          fetches the native parts that are missing
 `;
 
 async function run([command, ...args]: string[]): Promise<number> {
+  if (args.includes("--help") || args.includes("-h")) return help();
   switch (command) {
     case "describe":
       return (await import("./describe.ts")).runDescribe(args);
     case "read":
       return (await import("./read.ts")).runRead(args);
-    case "doctor":
-      return (await import("./doctor.ts")).runDoctor((line) => console.log(line), { probeAgent });
+    case "doctor": {
+      const { values } = parseArgs({ args, options: { json: { type: "boolean", default: false } } });
+      return (await import("./doctor.ts")).runDoctor(print, { json: values.json, probeAgent });
+    }
     case "setup":
-      return (await import("./setup.ts")).runSetup({ print: (line) => console.log(line) });
+      parseArgs({ args, options: {} });
+      return (await import("./setup.ts")).runSetup({ print });
     case "--version":
-      console.log(packageJson.version);
+    case "-v":
+      print(packageJson.version);
       return 0;
     case "help":
     case "--help":
     case "-h":
-      console.log(HELP);
-      return 0;
+      return help();
     default:
       throw new MediaError("invalid_options", `${command ?? "no command"}: see nixl-media --help`);
   }
+}
+
+function help(): number {
+  print(HELP);
+  return 0;
+}
+
+function print(line: string): void {
+  console.log(line);
 }
 
 /** Creates and ends a real agent: what proves that the main job can run. */
@@ -50,11 +64,16 @@ async function probeAgent(): Promise<string> {
   return `agent ${agent.name} on UCX in ${Math.round(performance.now() - started)} ms`;
 }
 
+/** Node's messages on arguments go on with advice on positional ones. */
+function firstSentence(message: string): string {
+  return message.split(". ")[0] ?? message;
+}
+
 try {
   process.exitCode = await run(process.argv.slice(2));
 } catch (error) {
   const usage = error instanceof Error && "code" in error && String(error.code).startsWith("ERR_PARSE_ARGS");
-  complain(errorLine("nixl-media", usage ? new MediaError("invalid_options", error.message) : error));
+  complain(errorLine("nixl-media", usage ? new MediaError("invalid_options", firstSentence(error.message)) : error));
   process.exitCode = 2;
 }
 process.exit();

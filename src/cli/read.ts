@@ -1,4 +1,5 @@
 /** `read`: reads the media whose descriptors come on stdin, and says whether they are what they claim to be. */
+import { writeFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { parseArgs } from "node:util";
 import { asMediaError } from "../errors.ts";
@@ -57,7 +58,8 @@ function summary(media: ReadMedia) {
 /** A PNG when the name says so (a contact sheet for a clip), else the raw tensor. */
 async function write(file: string, media: ReadMedia): Promise<void> {
   try {
-    await Bun.write(file, extname(file).toLowerCase() === ".png" ? await encodePng(media) : media.bytes);
+    // Not Bun.write, which makes missing folders: a misspelt path is to be told.
+    await writeFile(file, extname(file).toLowerCase() === ".png" ? await encodePng(media) : media.bytes);
   } catch (error) {
     throw asMediaError(error, "output_unwritable", `${file} cannot be written`);
   }

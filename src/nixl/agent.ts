@@ -3,13 +3,13 @@ import { randomUUID } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import { z } from "zod";
 import { NativeAgent, type NativeRegistration, type Notification } from "../../ffi/agent.ts";
+import { readEnvironment } from "../../ffi/environment.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 
 /** zlib level that readers' own writers use; any level can be read. */
 const METADATA_COMPRESSION_LEVEL = 6;
-/** Microseconds; at 0 the progress thread spins a whole core, at 1000 it takes under 2 % of one (measured). */
-const DEFAULT_PROGRESS_DELAY = 1000;
+/** Microseconds. */
 const MAXIMUM_PROGRESS_DELAY = 1_000_000;
 
 /** Settings of an agent. */
@@ -153,8 +153,7 @@ export function getNixlMetadata(agent: NixlAgent): string {
 
 /** `DYN_MM_NIXL_PROGRESS_DELAY_US`, µs. @throws MediaError invalid_options when it is no whole number in range */
 export function progressDelayFromEnvironment(): number {
-  const text = process.env.DYN_MM_NIXL_PROGRESS_DELAY_US;
-  if (!text) return DEFAULT_PROGRESS_DELAY;
+  const text = readEnvironment("DYN_MM_NIXL_PROGRESS_DELAY_US") ?? "";
   const value = Number(text);
   if (!/^\d+$/.test(text) || value > MAXIMUM_PROGRESS_DELAY) {
     throw new MediaError(

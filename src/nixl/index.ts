@@ -14,6 +14,7 @@ export {
   mediaReaderOptionsSchema,
   type ReadMedia,
   type ReadOptions,
+  readOptionsSchema,
 } from "./reader.ts";
 export {
   HOST_OWNER,
