@@ -7,6 +7,8 @@ const STDOUT = 1;
 const STDERR = 2;
 /** Pause before a full pipe is tried again, ms. */
 const FULL_PIPE_PAUSE = 5;
+/** How long a write may take after the signal to give up, ms. */
+const WRITE_GRACE_MS = 50;
 /** Control characters (C0, DEL, C1), line and paragraph separators, and what turns the direction of writing. */
 const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
@@ -73,7 +75,8 @@ async function writeSome(fd: number, bytes: Uint8Array): Promise<number | "close
 async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | "aborted"> {
   if (!signal) return promise;
   const aborted = Promise.withResolvers<"aborted">();
-  const abort = () => aborted.resolve("aborted");
+  // A write that is going through has its moment: its line is out then, and the caller is to know.
+  const abort = () => setTimeout(() => aborted.resolve("aborted"), WRITE_GRACE_MS);
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();
   try {
