@@ -14,7 +14,7 @@ import { locateNixl, projectNativeFolder } from "./locate.ts";
 import { SYMBOLS } from "./symbols.ts";
 
 /** Must equal SHIM_ABI_VERSION in shim.c: a library that was built ahead may be older than this file. */
-const ABI_VERSION = 2;
+const ABI_VERSION = 3;
 /** Statuses at and below this are refused system calls: −1000 − errno. */
 const SYSTEM_STATUS = -1000;
 
@@ -154,9 +154,9 @@ export function pointerOf(address: number): Pointer {
   return address as Pointer;
 }
 
-/** Sets a variable for native code (process.env does not reach it). Existing values stay unless `overwrite`. */
-export function setNativeEnvironment(name: string, value: string, overwrite: boolean): void {
-  check(shim().shim_set_environment(cString(name), cString(value), overwrite ? 1 : 0));
+/** Sets a variable for native code, which process.env does not reach. */
+export function setNativeEnvironment(name: string, value: string): void {
+  check(shim().shim_set_environment(cString(name), cString(value)));
 }
 
 /** What libnixl and UCX read of the environment, and what holds for them where it is silent. */
@@ -179,10 +179,11 @@ export function openNixl(): string {
   if (nixlPath !== undefined) return nixlPath;
   const found = locateNixl();
   if (found.path === null) throw new MediaError("nixl_unavailable", found.remedy);
-  for (const name of NATIVE_VARIABLES) setNativeEnvironment(name, readEnvironment(name) ?? "", true);
-  const status = shim().shim_open_nixl(cString(found.path));
-  if (status !== 0) {
-    const cause = new NativeStatus(status, "SHIM_NOT_OPEN", String(shim().shim_last_error()));
+  for (const name of NATIVE_VARIABLES) setNativeEnvironment(name, readEnvironment(name) ?? "");
+  try {
+    check(shim().shim_open_nixl(cString(found.path)));
+  } catch (error) {
+    const cause = error instanceof MediaError ? error.cause : error;
     throw new MediaError(
       "nixl_unavailable",
       `libnixl at ${found.path} cannot be opened: install the wheel nixl-cu12 (npm run setup)`,

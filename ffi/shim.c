@@ -17,7 +17,7 @@ typedef long ssize_t;
 typedef unsigned int uint32_t;
 
 #define NULL ((void *)0)
-#define SHIM_ABI_VERSION 2
+#define SHIM_ABI_VERSION 3
 #define STATUS_NOT_OPEN (-100)
 #define STATUS_SYSTEM (-1000)
 
@@ -122,8 +122,8 @@ int shim_abi_version(void) { return SHIM_ABI_VERSION; }
 const char *shim_last_error(void) { return last_error; }
 
 /* process.env writes do not reach native getenv: libnixl and UCX read their settings from here. */
-int shim_set_environment(const char *name, const char *value, int overwrite) {
-  return setenv(name, value, overwrite) ? failed_system("setenv") : 0;
+int shim_set_environment(const char *name, const char *value) {
+  return setenv(name, value, 1) ? failed_system("setenv") : 0;
 }
 
 /* Frees bytes that agent_local_metadata or agent_take_notifications handed out. */

@@ -11,7 +11,7 @@ export const SYMBOLS = {
   shim_abi_version: { args: [], returns: "i32" },
   /** What the last failing call attempted; valid until the next failure. */
   shim_last_error: { args: [], returns: "cstring" },
-  shim_set_environment: { args: [/* name */ pointer, /* value */ pointer, /* overwrite */ "i32"], returns: status },
+  shim_set_environment: { args: [/* name */ pointer, /* value */ pointer], returns: status },
   shim_free: { args: [/* block */ pointer], returns: "void" },
   shim_open_nixl: { args: [/* path of libnixl_capi.so */ pointer], returns: status },
 

@@ -1,13 +1,14 @@
 /** What the commands print: JSON lines on stdout and nothing else there, messages for people on stderr. */
 import { closeSync, write, writeSync } from "node:fs";
 import { duplicateDescriptor, replaceDescriptor } from "../../ffi/memory.ts";
+import { ABORTED, unlessAborted } from "../abort.ts";
 import { MediaError } from "../errors.ts";
 
 const STDOUT = 1;
 const STDERR = 2;
 /** Pause before a full pipe is tried again, ms. */
 const FULL_PIPE_PAUSE = 5;
-/** How long a write may take after the signal to give up, ms. */
+/** A write that is going through when the signal comes has its moment: its line is out then, and the caller is to know. */
 const WRITE_GRACE_MS = 50;
 /** Control characters (C0, DEL, C1), line and paragraph separators, and what turns the direction of writing. */
 const UNSAFE_CHARACTERS = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
@@ -40,8 +41,8 @@ export class JsonLines {
   async write(json: string, signal?: AbortSignal): Promise<boolean> {
     let rest: Uint8Array = Buffer.from(`${json}\n`);
     while (this.#fd !== null && rest.byteLength > 0) {
-      const written = await unlessAborted(writeSome(this.#fd, rest), signal);
-      if (written === "aborted") {
+      const written = await unlessAborted(writeSome(this.#fd, rest), signal, WRITE_GRACE_MS);
+      if (written === ABORTED) {
         this.#fd = null; // not closed: a thread may still be writing to it
         return false;
       }
@@ -72,20 +73,6 @@ async function writeSome(fd: number, bytes: Uint8Array): Promise<number | "close
   }
 }
 
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T | "aborted"> {
-  if (!signal) return promise;
-  const aborted = Promise.withResolvers<"aborted">();
-  // A write that is going through has its moment: its line is out then, and the caller is to know.
-  const abort = () => setTimeout(() => aborted.resolve("aborted"), WRITE_GRACE_MS);
-  signal.addEventListener("abort", abort);
-  if (signal.aborted) abort();
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
-}
-
 /** One line on stderr. Whatever could move the cursor or begin a line of its own, as a file name can, is escaped. */
 export function complain(line: string): void {
   let rest: Uint8Array = Buffer.from(`${printable(line)}\n`);
@@ -100,7 +87,7 @@ export function complain(line: string): void {
 }
 
 /** Text with control characters in the way JSON writes them, e.g. `\u001b`. */
-export function printable(text: string): string {
+function printable(text: string): string {
   return text.replaceAll(UNSAFE_CHARACTERS, (character) => {
     if (character === "\n") return "\\n";
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;

@@ -4,9 +4,9 @@ import {
   closeDescriptor,
   createDescriptorChannel,
   createMemoryFile,
-  roundToPages,
   sendDescriptor,
 } from "../../ffi/memory.ts";
+import { createFile } from "../../ffi/process.ts";
 import { FILE_TAG, INBOX_BYTES, INBOX_TAG } from "./protocol.ts";
 import type { SlabGrant } from "./rooms.ts";
 
@@ -29,7 +29,7 @@ export class ChildChannel implements Disposable {
       throw error;
     }
     try {
-      this.#handOver("nixl-media-inbox", this.#inbox, INBOX_TAG);
+      this.#handOverInbox();
     } catch (error) {
       this.closeChildEnd();
       this.dispose();
@@ -52,12 +52,9 @@ export class ChildChannel implements Disposable {
       this.#inbox.view(0, encoded.byteLength).set(encoded);
       return "inbox";
     }
-    const range = new AddressRange(roundToPages(encoded.byteLength));
-    try {
-      this.#handOver("nixl-media-encoded", range, FILE_TAG, encoded);
-    } finally {
-      range.release();
-    }
+    using file = createFile("nixl-media-encoded", encoded.byteLength);
+    file.bytes.set(encoded);
+    sendDescriptor(this.#channel, file.fd, FILE_TAG);
     return "file";
   }
 
@@ -70,13 +67,11 @@ export class ChildChannel implements Disposable {
     this.dispose();
   }
 
-  /** A new memfd, mapped here, with `bytes` in it, given to the child. */
-  #handOver(name: string, range: AddressRange, tag: number, bytes?: Uint8Array): void {
-    const fd = createMemoryFile(name, range.byteLength);
+  #handOverInbox(): void {
+    const fd = createMemoryFile("nixl-media-inbox", INBOX_BYTES);
     try {
-      range.mapFile(fd, 0, range.byteLength);
-      if (bytes) range.view(0, bytes.byteLength).set(bytes);
-      sendDescriptor(this.#channel, fd, tag);
+      this.#inbox.mapFile(fd, 0, INBOX_BYTES);
+      sendDescriptor(this.#channel, fd, INBOX_TAG);
     } finally {
       closeDescriptor(fd); // mapping and child keep the memory
     }

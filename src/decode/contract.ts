@@ -2,7 +2,7 @@
  * What a decode program (image, video) is given and what it answers. Decode programs run in a decoder child only; the
  * parent process never calls them.
  */
-import type { DataType, MediaMetadata } from "../tensor/index.ts";
+import { type DataType, hashContiguous, type MediaMetadata } from "../tensor/index.ts";
 
 /**
  * Registered memory for one tensor, mapped in the decoder child. Freed by the parent, never here.
@@ -41,4 +41,17 @@ export interface DecodedTensor {
   readonly byteLength: number;
   /** 16 lower-case hex digits, or null when none was asked for. */
   readonly contentHash: string | null;
+}
+
+/**
+ * The content hash of a tensor where it lies: the hash header goes right in front of it.
+ * @param header all that the hash covers in front of the tensor's bytes
+ * @param byteLength bytes of the tensor
+ * @returns 16 lower-case hex digits
+ * @throws MediaError decoder_failed when the room was asked for with less space than the header takes
+ */
+export function hashInRoom(room: DecodeRoom, header: Uint8Array, byteLength: number): string {
+  const span = room.span(header.byteLength, byteLength);
+  span.set(header);
+  return hashContiguous(span);
 }

@@ -1,4 +1,5 @@
 /** From a source to encoded bytes: the one entry point for whatever is loaded. */
+import { ABORTED, unlessAborted } from "../abort.ts";
 import { MediaError } from "../errors.ts";
 import { decodeDataUrl, isDataUrl } from "./data_url.ts";
 import { readLocalFile } from "./local_file.ts";
@@ -21,6 +22,7 @@ export interface FetchLimits {
  */
 export async function fetchMedia(source: MediaSource, limits: FetchLimits, signal?: AbortSignal): Promise<Uint8Array> {
   const bytes = await unlessAborted(bytesOf(source, limits), signal);
+  if (bytes === ABORTED) throw new MediaError("aborted", "The caller gave up before the medium was read");
   if (bytes.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
   if (bytes.byteLength > limits.maxEncodedBytes) {
     throw new MediaError("media_too_large", `The medium is larger than the limit of ${limits.maxEncodedBytes} bytes`);
@@ -40,18 +42,4 @@ async function bytesOf(source: MediaSource, limits: FetchLimits): Promise<Uint8A
     return readLocalFile(source.path, limits.maxEncodedBytes);
   }
   throw new MediaError("invalid_argument", "A medium is given as bytes, as {path}, or as a URL");
-}
-
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return promise;
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(new MediaError("aborted", "The caller gave up before the medium was read"));
-  signal.addEventListener("abort", abort, { once: true });
-  if (signal.aborted) abort();
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-    promise.catch(() => {}); // nobody waits for it any more
-  }
 }

@@ -7,7 +7,7 @@ import { MediaError } from "../errors.ts";
 import { fetchMedia, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
-import { DecodedMedia, elementCount, type PayloadLease } from "../tensor/index.ts";
+import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
 import { type LoadOptions, loadOptionsSchema, type MediaDecoderOptions, mediaDecoderOptionsSchema } from "./options.ts";
 
 /** A decoded medium and the memory it lies in. */
@@ -105,10 +105,8 @@ export class MediaDecoder implements AsyncDisposable {
 }
 
 function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {
-  const { shape, dtype, metadata, contentHash } = tensor;
-  const { buffer, byteOffset } = room.payload;
-  const array = dtype === "FLOAT32" ? new Float32Array(buffer, byteOffset, elementCount(shape)) : room.payload;
-  const media = DecodedMedia.fromTypedArray(array, shape, { metadata, contentHash });
+  const { shape, metadata, contentHash } = tensor;
+  const media = DecodedMedia.fromTypedArray(room.payload, shape, { metadata, contentHash });
   const lease = {
     media,
     bytes: media.bytes,

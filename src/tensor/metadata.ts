@@ -133,7 +133,7 @@ export function requireVideoMetadata(metadata: DescriptorMetadata | null): Video
 }
 
 /** Canonical JSON text of an image's metadata (the inner object): no spaces, keys in the order of the schema. */
-export function imageMetadataJson(metadata: ImageMetadata): string {
+function imageMetadataJson(metadata: ImageMetadata): string {
   return JSON.stringify({ format: metadata.format, color_type: metadata.color_type, layout: metadata.layout });
 }
 

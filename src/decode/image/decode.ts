@@ -5,8 +5,8 @@
  * are there. Which library decodes what is decided by whose pixels are exact, see {@link decodePicture}.
  */
 import { MediaError } from "../../errors.ts";
-import { type ColorType, hashContiguous, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
-import type { DecodeContext, DecodedTensor } from "../contract.ts";
+import { type ColorType, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
+import { type DecodeContext, type DecodedTensor, hashInRoom } from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
 import { decoderFailure } from "./decoders/failure.ts";
 import { decodeGif } from "./decoders/gif.ts";
@@ -54,10 +54,8 @@ export async function decodeImage(
 
   picture.writeTo(room.payload.subarray(0, byteLength));
   const shape = [height, width, channels];
-  const hashHeader = imageHashHeader(shape, UINT8);
-  room.header.set(hashHeader, room.header.length - hashHeader.length);
   const metadata: MediaMetadata = { Image: { format, color_type: COLOR_TYPES[channels], layout: "HWC" } };
-  const contentHash = hashContiguous(room.span(hashHeader.length, byteLength));
+  const contentHash = hashInRoom(room, imageHashHeader(shape, UINT8), byteLength);
   return { shape, dtype: UINT8, metadata, byteLength, contentHash };
 }
 

@@ -4,11 +4,11 @@
 import { z } from "zod";
 
 /** Decoded bytes that one image may have when nothing else is said: 128 MiB. */
-export const DEFAULT_MAX_ALLOC = 128 * 1024 * 1024;
+const DEFAULT_MAX_ALLOC = 128 * 1024 * 1024;
 
 const wholeNumber = z.number().int().nonnegative();
 
-export const imageLimitsSchema = z
+const imageLimitsSchema = z
   .strictObject({
     max_image_width: wholeNumber.optional().describe("Largest width that is decoded, pixels. Default: no limit."),
     max_image_height: wholeNumber.optional().describe("Largest height that is decoded, pixels. Default: no limit."),

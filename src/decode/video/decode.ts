@@ -4,8 +4,8 @@
  */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
-import { hashContiguous, UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
-import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
+import { UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
+import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
 import { type Demuxer, sniffMedia } from "../sniff.ts";
 import {
   type DecodeCommand,
@@ -230,9 +230,7 @@ function hashInPlace(
   byteLength: number,
 ): string | null {
   try {
-    const header = videoHashHeader(shape, UINT8, metadata, byteLength);
-    room.header.set(header, room.header.byteLength - header.byteLength);
-    return hashContiguous(room.span(header.byteLength, byteLength));
+    return hashInRoom(room, videoHashHeader(shape, UINT8, metadata, byteLength), byteLength);
   } catch (error) {
     console.warn(`nixl-media: the clip gets no content hash: ${error}`);
     return null;
