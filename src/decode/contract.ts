@@ -30,6 +30,8 @@ export interface DecodeContext {
   room(payloadLength: number, headerLength?: number): Promise<DecodeRoom>;
   /** Path of the ffmpeg program, or null where none was found. */
   readonly ffmpegPath: string | null;
+  /** How many threads may work on the medium; more than one when other decoders have nothing to do. */
+  readonly threads: number;
 }
 
 /** A decoded tensor, lying in the room that was given last. */

@@ -158,9 +158,10 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /**
    * Decodes one medium; only while {@link idle}. An abort kills the child.
+   * @param threads how many the decoder may use
    * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted. JobNotTaken
    */
-  run(request: DecodeRequest, encoded: Uint8Array, signal?: AbortSignal): Promise<Decoded<Memory>> {
+  run(request: DecodeRequest, encoded: Uint8Array, threads: number, signal?: AbortSignal): Promise<Decoded<Memory>> {
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
@@ -180,7 +181,7 @@ export class DecoderChild<Memory extends RoomMemory> {
     signal?.addEventListener("abort", abort, { once: true });
     try {
       const source = this.#channel.deliver(encoded);
-      this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source });
+      this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source, threads });
     } catch (error) {
       // A child that is gone already never saw the medium, which another one can be given.
       const failure = asMediaError(error, "system_failed", "The medium could not be handed to the decoder");

@@ -239,7 +239,7 @@ export class DecoderPool<Memory extends RoomMemory> {
 
   async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>): Promise<void> {
     try {
-      job.resolve(await child.run(job.request, job.encoded, job.signal));
+      job.resolve(await child.run(job.request, job.encoded, this.#threadsForOne(), job.signal));
     } catch (error) {
       if (error instanceof RoomRefused && error.refusal.code === "no_room") {
         job.refusedBy.add(child);
@@ -253,6 +253,12 @@ export class DecoderPool<Memory extends RoomMemory> {
       }
     }
     this.#dispatch();
+  }
+
+  /** The machine's processors are shared by the children that work, the one that is about to included. */
+  #threadsForOne(): number {
+    const working = this.#children.filter((child) => child.alive && child.started && !child.idle).length;
+    return Math.max(1, Math.floor(availableParallelism() / (working + 1)));
   }
 
   /** No child had room. When idle ones sit on empty slabs, new ones take their place, once. */

@@ -42,6 +42,7 @@ export type ParentMessage =
       readonly request: DecodeRequest;
       readonly byteLength: number;
       readonly source: "inbox" | "file";
+      readonly threads: number;
     }
   | {
       readonly type: "room";

@@ -8,6 +8,7 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
   const rooms: DecodeRoom[] = [];
   const context: DecodeContext = {
     ffmpegPath: null,
+    threads: 1,
     async room(payloadLength, headerLength = PAGE) {
       const start = Math.ceil(headerLength / PAGE) * PAGE;
       // Filled with a pattern, so that bytes which a decoder forgets to write do not look like black.
@@ -27,5 +28,6 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
 /** A decode context of a pool that is full. */
 export const fullContext: DecodeContext = {
   ffmpegPath: null,
+  threads: 1,
   room: () => Promise.reject(new MediaError("no_room", "The pool has no room now")),
 };

@@ -51,6 +51,7 @@ async function run(job: Job): Promise<void> {
     const context: DecodeContext = {
       room: (payloadBytes, headerBytes = 1) => askForRoom(job.id, payloadBytes, headerBytes),
       ffmpegPath,
+      threads: job.threads,
     };
     const { shape, dtype, metadata, byteLength, contentHash } = await decode(job, encoded.bytes, context);
     say({ type: "done", id: job.id, tensor: { shape: [...shape], dtype, metadata, byteLength, contentHash } });
