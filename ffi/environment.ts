@@ -21,6 +21,7 @@ export const ENVIRONMENT = {
     meaning: "libnixl_capi.so, or the folder that holds it; when set, nothing else is searched",
   },
   FFMPEG_BIN: { default: null, meaning: "the ffmpeg program; when set, nothing else is searched" },
+  LIBWEBP_PATH: { default: null, meaning: "libwebp.so.7; when set, nothing else is searched" },
   TURBOJPEG_PATH: { default: null, meaning: "libturbojpeg.so.0; when set, nothing else is searched" },
   NIXL_MEDIA_NATIVE_DIR: {
     default: null,
@@ -33,8 +34,9 @@ export const ENVIRONMENT = {
       "a native shim that was built ahead; unset, the one that npm run build:shim made, else Bun compiles it at start",
   },
   DYN_MM_NIXL_PROGRESS_DELAY_US: {
-    default: "1000",
-    meaning: "pause of the agent's progress thread between two rounds, 0 to 1000000 microseconds; 0 spins a whole core",
+    default: "5000",
+    meaning:
+      "longest pause of the agent's progress thread, which wakes by itself when something arrives, 0 to 1000000 microseconds; 0 spins a whole core",
   },
   NIXL_LOG_LEVEL: { default: "FATAL", meaning: "libnixl's log level" },
   UCX_LOG_LEVEL: { default: "fatal", meaning: "UCX's log level" },

@@ -11,8 +11,15 @@ import { basename, dirname, join, resolve } from "node:path";
 import { MediaError } from "../src/errors.ts";
 import { type Environment, type EnvironmentName, readEnvironment } from "./environment.ts";
 import { foldersOf, isExecutable, isFile, isFolder, isSharedLibrary } from "./files.ts";
+import {
+  FFMPEG_WHEEL,
+  fileOfPackage,
+  type NativePackage,
+  NIXL_WHEEL,
+  packageFolderName,
+  TURBOJPEG_PACKAGE,
+} from "./native_packages.ts";
 import { pythonPackageFolders } from "./python.ts";
-import { FFMPEG_WHEEL, fileOfWheel, type NativeWheel, NIXL_WHEEL, wheelFolderName } from "./wheels.ts";
 
 /**
  * Where a part was found: named by a variable, in the system's library folders, in an installed Python wheel, in an npm
@@ -53,8 +60,11 @@ const NIXL_FILE = "libnixl_capi.so";
 const NIXL_WHEEL_NAMES = ["nixl_cu12", "nixl_cu13"];
 /** Prefixes of NVIDIA's containers, and of libnixl's own build. */
 const NIXL_PREFIXES = ["/opt/nvidia/nvda_nixl", "/usr/local/nixl"];
+/** Where the package ffmpeg-static has its program. */
+const FFMPEG_IN_NPM = "ffmpeg-static/ffmpeg";
 /** ABI 0 is the only one of libturbojpeg since 2010; the name without it comes with the development package. */
 const TURBOJPEG_FILES = ["libturbojpeg.so.0", "libturbojpeg.so"];
+const LIBWEBP_FILES = ["libwebp.so.7", "libwebp.so"];
 const LIBRARY_CACHE = "/etc/ld.so.cache";
 
 /** The scope of this process. */
@@ -88,6 +98,11 @@ export function locateTurboJpeg(): LocatedPart {
   return remembered("turbojpeg", findTurboJpeg);
 }
 
+/** libwebp, as {@link findLibWebp}. @throws MediaError native_missing */
+export function locateLibWebp(): LocatedPart {
+  return remembered("libwebp", findLibWebp);
+}
+
 /**
  * Searches libnixl: NIXL_CAPI_PATH, the system's library folders, an installed wheel, the folder that set-up fills.
  * @throws MediaError native_missing when NIXL_CAPI_PATH names no library
@@ -98,7 +113,7 @@ export function findNixl(scope: SearchScope): LocatedPart {
     libraryNamedBy("NIXL_CAPI_PATH", NIXL_FILE, environment) ??
     systemLibrary([NIXL_FILE], NIXL_PREFIXES, scope) ??
     nixlOfPython(environment) ??
-    partOfWheel(NIXL_WHEEL, NIXL_WHEEL.version, scope) ?? {
+    fetchedPart(NIXL_WHEEL, NIXL_WHEEL.version, scope) ?? {
       path: null,
       remedy: `libnixl was not found: run "npm run setup" (or "nixl-media setup"), or set NIXL_CAPI_PATH to ${NIXL_FILE}.`,
     }
@@ -112,9 +127,9 @@ export function findNixl(scope: SearchScope): LocatedPart {
 export function findFfmpeg(scope: SearchScope): LocatedPart {
   return (
     programNamedBy("FFMPEG_BIN", scope.environment) ??
-    ffmpegOfNpm(scope) ??
+    partOfNpm(FFMPEG_IN_NPM, isExecutable, scope) ??
     programOnPath("ffmpeg", scope.environment) ??
-    partOfWheel(FFMPEG_WHEEL, null, scope) ?? {
+    fetchedPart(FFMPEG_WHEEL, null, scope) ?? {
       path: null,
       remedy:
         'ffmpeg was not found: run "npm run setup" (or "nixl-media setup"), install it (Debian: ffmpeg), or set FFMPEG_BIN to it.',
@@ -123,15 +138,33 @@ export function findFfmpeg(scope: SearchScope): LocatedPart {
 }
 
 /**
- * Searches libturbojpeg: TURBOJPEG_PATH, the system's library folders.
+ * Searches libturbojpeg: TURBOJPEG_PATH, the system's library folders, the package @julusian/jpeg-turbo, the folder that
+ * set-up fills. The system's goes before them since it gets security updates by itself.
  * @throws MediaError native_missing when TURBOJPEG_PATH names no library
  */
 export function findTurboJpeg(scope: SearchScope): LocatedPart {
   return (
     libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", scope.environment) ??
-    systemLibrary(TURBOJPEG_FILES, [], scope) ?? {
+    systemLibrary(TURBOJPEG_FILES, [], scope) ??
+    partOfNpm(join(TURBOJPEG_PACKAGE.name, TURBOJPEG_PACKAGE.file), isSharedLibrary, scope) ??
+    fetchedPart(TURBOJPEG_PACKAGE, null, scope) ?? {
       path: null,
-      remedy: "libturbojpeg was not found: install it (Debian: libturbojpeg0) or set TURBOJPEG_PATH to it.",
+      remedy:
+        'libturbojpeg was not found: run "npm run setup" (or "nixl-media setup"), install it (Debian: libturbojpeg0), or set TURBOJPEG_PATH to it.',
+    }
+  );
+}
+
+/**
+ * Searches libwebp: LIBWEBP_PATH, the system's library folders. It comes with most builds of ffmpeg that a system has.
+ * @throws MediaError native_missing when LIBWEBP_PATH names no library
+ */
+export function findLibWebp(scope: SearchScope): LocatedPart {
+  return (
+    libraryNamedBy("LIBWEBP_PATH", "libwebp.so.7", scope.environment) ??
+    systemLibrary(LIBWEBP_FILES, [], scope) ?? {
+      path: null,
+      remedy: "libwebp was not found: install it (Debian: libwebp7), or set LIBWEBP_PATH to it.",
     }
   );
 }
@@ -159,17 +192,17 @@ export function projectNativeFolder(): string {
   return nativeFolders(processScope())[0] ?? join(PACKAGE_ROOT, ".native");
 }
 
-/** The file that a fetched wheel was fetched for, or null. */
-export function fileInNativeFolders(wheel: NativeWheel, scope: SearchScope): string | null {
+/** The file that a fetched package was fetched for, or null. */
+export function fileInNativeFolders(native: NativePackage, scope: SearchScope): string | null {
   for (const folder of nativeFolders(scope)) {
-    const file = fileOfWheel(wheel, join(folder, wheelFolderName(wheel)));
+    const file = fileOfPackage(native, join(folder, packageFolderName(native)));
     if (file !== null) return file;
   }
   return null;
 }
 
-function partOfWheel(wheel: NativeWheel, version: string | null, scope: SearchScope): FoundPart | null {
-  const path = fileInNativeFolders(wheel, scope);
+function fetchedPart(native: NativePackage, version: string | null, scope: SearchScope): FoundPart | null {
+  const path = fileInNativeFolders(native, scope);
   return path === null ? null : { path, source: "project", version };
 }
 
@@ -249,13 +282,13 @@ function versionOfWheelAround(libraryPath: string): string | null {
 }
 
 /**
- * ffmpeg-static, in a node_modules folder of the package or of the project around it, without running its code. Its
- * download may have been blocked: then the package is absent, or there without the program.
+ * A file of an npm package, in a node_modules folder of this package or of the project around it, without running the
+ * package's code. What it downloads may have been blocked: then it is there without the file.
  */
-function ffmpegOfNpm({ packageRoot }: SearchScope): FoundPart | null {
+function partOfNpm(file: string, isUsable: (path: string) => boolean, { packageRoot }: SearchScope): FoundPart | null {
   for (let folder = packageRoot; ; folder = dirname(folder)) {
-    const path = join(folder, "node_modules/ffmpeg-static/ffmpeg");
-    if (isExecutable(path)) return { path, source: "npm", version: null };
+    const path = join(folder, "node_modules", file);
+    if (isUsable(path)) return { path, source: "npm", version: null };
     if (folder === dirname(folder)) return null;
   }
 }

@@ -1,7 +1,15 @@
 /** `nixl-media doctor`: every native part, its version and where it is from, and whether the main job can run. */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findUcxPlugin, type LocatedPart, locateFfmpeg, locateNixl, locateTurboJpeg } from "../../ffi/locate.ts";
+import {
+  type FoundPart,
+  findUcxPlugin,
+  type LocatedPart,
+  locateFfmpeg,
+  locateLibWebp,
+  locateNixl,
+  locateTurboJpeg,
+} from "../../ffi/locate.ts";
 import { shim, shimOrigin } from "../../ffi/native.ts";
 import { MediaError } from "../errors.ts";
 
@@ -38,13 +46,14 @@ export async function runDoctor(print: (line: string) => void, options: DoctorOp
   const parts: PartReport[] = [
     await report("bun", true, describeBun),
     await report("native shim", true, describeShim),
-    await reportLocated("libnixl", true, locateNixl, async () => null),
+    await reportLocated("libnixl", true, locateNixl, async () => ({})),
     // An agent that was created had its plugin; where libnixl looks for it is known only for the usual layouts.
     await report("UCX plugin", options.probeAgent === undefined, describeUcxPlugin),
     ...(options.probeAgent ? [await reportAgent(options.probeAgent)] : []),
-    await reportLocated("ffmpeg", true, locateFfmpeg, ffmpegVersion),
+    await reportLocated("ffmpeg", true, locateFfmpeg, describeFfmpeg),
     await report("sharp", true, describeSharp),
-    await reportLocated("libturbojpeg", false, locateTurboJpeg, async (path) => turboJpegVersion(path)),
+    await reportLocated("libturbojpeg", false, locateTurboJpeg, describeTurboJpeg),
+    await reportLocated("libwebp", false, locateLibWebp, async () => ({})),
   ];
   const missing = parts.filter((part) => part.required && !part.ok).map((part) => part.name);
   const ok = missing.length === 0;
@@ -90,12 +99,12 @@ function reportLocated(
   name: string,
   required: boolean,
   locate: () => LocatedPart,
-  versionOf: (path: string) => Promise<string | null>,
+  describe: (part: FoundPart) => Promise<Partial<PartReport>> | Partial<PartReport>,
 ): Promise<PartReport> {
   return report(name, required, async () => {
     const part = locate();
     if (part.path === null) return { ok: false, note: part.remedy };
-    return { path: part.path, source: part.source, version: part.version ?? (await versionOf(part.path)) };
+    return { path: part.path, source: part.source, version: part.version, ...(await describe(part)) };
   });
 }
 
@@ -128,14 +137,20 @@ function describeUcxPlugin(): Partial<PartReport> {
 }
 
 /** The first line of `ffmpeg -version` names it. @throws Error when the program does not run */
-async function ffmpegVersion(path: string): Promise<string> {
+async function describeFfmpeg({ path }: FoundPart): Promise<Partial<PartReport>> {
   const first = (await outputOf([path, "-version"])).split("\n", 1)[0] ?? "";
-  return /^ffmpeg version (\S+)/.exec(first)?.[1] ?? "unknown";
+  return { version: /^ffmpeg version (\S+)/.exec(first)?.[1] ?? "unknown" };
 }
 
-/** libjpeg-turbo writes its version into the library; opening it would be the other way to know. */
-function turboJpegVersion(path: string): string | null {
-  return /libjpeg-turbo version (\d[\w.]*)/.exec(readFileSync(path, "latin1"))?.[1] ?? null;
+/**
+ * libjpeg-turbo's own version, which it writes into the library; opening it would be the other way to know. An npm package
+ * that it came in has another, which is noted beside it.
+ */
+export function describeTurboJpeg({ path, source }: FoundPart): Partial<PartReport> {
+  const version = /libjpeg-turbo version (\d[\w.]*)/.exec(readFileSync(path, "latin1"))?.[1] ?? null;
+  if (source !== "npm" && source !== "project") return { version };
+  const manifest = JSON.parse(readFileSync(join(dirname(path), "../../package.json"), "utf8"));
+  return { version, note: `out of the npm package ${manifest.name} ${manifest.version}` };
 }
 
 /** Loads sharp in a process of its own, as decoding does: this process holds no decoder. */

@@ -1,14 +1,15 @@
 /** `nixl-media setup`: finds the native parts and fetches those that are missing. */
 import {
   findFfmpeg,
+  findLibWebp,
   findNixl,
   findTurboJpeg,
   type LocatedPart,
   processScope,
   type SearchScope,
 } from "../../ffi/locate.ts";
-import { provisionWheel } from "../../ffi/provision.ts";
-import { FFMPEG_WHEEL, type NativeWheel, NIXL_WHEEL } from "../../ffi/wheels.ts";
+import { FFMPEG_WHEEL, type NativePackage, NIXL_WHEEL, TURBOJPEG_PACKAGE } from "../../ffi/native_packages.ts";
+import { provision } from "../../ffi/provision.ts";
 import { MediaError } from "../errors.ts";
 
 export interface SetupOptions {
@@ -20,15 +21,21 @@ export interface SetupOptions {
 interface SetupPart {
   readonly name: string;
   readonly find: (scope: SearchScope) => LocatedPart;
-  /** What is fetched when the part is missing; null for a part that only makes things faster. */
-  readonly wheel: NativeWheel | null;
+  /** What is fetched when the part is missing; null for one that the system has or not. */
+  readonly native: NativePackage | null;
+  /** Whether the part only makes things faster. */
+  readonly optional: boolean;
 }
 
 const PARTS: readonly SetupPart[] = [
-  { name: "libnixl", find: findNixl, wheel: NIXL_WHEEL },
-  { name: "ffmpeg", find: findFfmpeg, wheel: FFMPEG_WHEEL },
-  { name: "libturbojpeg", find: findTurboJpeg, wheel: null },
+  { name: "libnixl", find: findNixl, native: NIXL_WHEEL, optional: false },
+  { name: "ffmpeg", find: findFfmpeg, native: FFMPEG_WHEEL, optional: false },
+  { name: "libturbojpeg", find: findTurboJpeg, native: TURBOJPEG_PACKAGE, optional: true },
+  { name: "libwebp", find: findLibWebp, native: null, optional: true },
 ];
+
+/** How long set-up waits for an optional part: a network that swallows connections is no reason to wait for minutes. */
+const OPTIONAL_TIME_LIMIT_MS = 60_000;
 
 /** Signals that end a set-up, with the exit code by which a shell knows them. */
 const INTERRUPTIONS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
@@ -58,21 +65,22 @@ export async function runSetup({ print, scope = processScope() }: SetupOptions):
   return complete ? 0 : 1;
 }
 
-/** @returns whether nothing stands in the way of the main job: the part is there, or is optional and merely absent */
+/** @returns whether nothing stands in the way of the main job: the part is there, or is optional and cannot be fetched */
 async function setUpPart(
-  { name, find, wheel }: SetupPart,
+  { name, find, native, optional }: SetupPart,
   scope: SearchScope,
   print: (line: string) => void,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
     let part = find(scope);
-    if (part.path === null && wheel !== null) {
-      await provisionWheel(wheel, { progress: (line) => print(`${name}: ${line}`), signal, scope });
+    if (part.path === null && native !== null) {
+      const progress = (line: string): void => print(`${name}: ${line}`);
+      const limit = optional ? { timeLimitMs: OPTIONAL_TIME_LIMIT_MS } : {};
+      await provision(native, { progress, signal, scope, ...limit });
       part = find(scope);
     }
     if (part.path === null) {
-      const optional = wheel === null;
       print(`${name}${optional ? " (optional)" : ""}: ${part.remedy}`);
       return optional;
     }
@@ -80,8 +88,10 @@ async function setUpPart(
     return true;
   } catch (error) {
     if (!(error instanceof MediaError)) throw error;
-    print(`${name}: ${error.message}`);
-    if (error.cause instanceof Error) print(`${name}: the cause: ${error.cause.message}`);
-    return false;
+    // A variable that names nothing is another error, and one for an optional part too.
+    const tolerable = optional && error.code === "setup_failed";
+    const cause = error.cause instanceof Error ? ` The cause: ${error.cause.message}` : "";
+    print(`${name}${tolerable ? " (optional)" : ""}: ${error.message}${cause}`);
+    return tolerable;
   }
 }

@@ -1,10 +1,11 @@
 /** What `doctor` and `setup` report. Set-up has run before the tests, so the machine has every part. */
 import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { type PartReport, runDoctor } from "../../src/cli/doctor.ts";
+import { locateFfmpeg, locateNixl } from "../../ffi/locate.ts";
+import { describeTurboJpeg, type PartReport, runDoctor } from "../../src/cli/doctor.ts";
 import { runSetup } from "../../src/cli/setup.ts";
 import { MediaError } from "../../src/errors.ts";
 import { runCli } from "../support/cli.ts";
@@ -24,6 +25,9 @@ const REPORT = z.object({
     }),
   ),
 });
+
+/** Nobody listens on the port of tcpmux (RFC 1078): the registry cannot be reached, and Bun does not try again. */
+const OFFLINE = { NPM_CONFIG_REGISTRY: "http://127.0.0.1:1/", BUN_CONFIG_HTTP_RETRY_COUNT: "0", NO_PROXY: "127.0.0.1" };
 
 const empty = mkdtempSync(join(tmpdir(), "nixl-media-doctor-"));
 afterAll(() => rmSync(empty, { recursive: true, force: true }));
@@ -99,6 +103,18 @@ test("a program that is no ffmpeg is not taken for one", async () => {
   expect(code).toBe(1);
 });
 
+test("libturbojpeg out of an npm package is reported with its own version, and the package's beside it", () => {
+  const library = join(empty, "jpeg-turbo-3.0.1/prebuilds/jpeg-turbo-linux-x64/libturbojpeg.so.0");
+  mkdirSync(join(library, ".."), { recursive: true });
+  writeFileSync(library, "\0libjpeg-turbo version 3.1.3 (build 20260127)\0");
+  writeFileSync(join(empty, "jpeg-turbo-3.0.1/package.json"), '{"name":"@julusian/jpeg-turbo","version":"3.0.1"}');
+  const note = "out of the npm package @julusian/jpeg-turbo 3.0.1";
+  for (const source of ["npm", "project"] as const) {
+    expect(describeTurboJpeg({ path: library, source, version: null })).toEqual({ version: "3.1.3", note });
+  }
+  expect(describeTurboJpeg({ path: library, source: "system", version: null })).toEqual({ version: "3.1.3" });
+});
+
 test("setup finds what is there, fetches nothing, and ends 0", async () => {
   const { code, stdout } = await runCli(["setup"]);
   expect(stdout).toMatch(/^libnixl: \/.*libnixl_capi\.so/m);
@@ -115,15 +131,34 @@ test("setup does not go around a variable that names a part that is not there", 
   expect(code).toBe(1);
 });
 
-test("setup on a machine without Python says in one sentence a part what to do, and ends 1", async () => {
+test("setup on a machine without Python or a network says in one sentence a part what to do, and ends 1", async () => {
   const lines: string[] = [];
-  const environment = { HOME: empty, PATH: empty, NIXL_MEDIA_NATIVE_DIR: join(empty, "native") };
+  const environment = { HOME: empty, PATH: empty, NIXL_MEDIA_NATIVE_DIR: join(empty, "native"), ...OFFLINE };
   const scope = { environment, packageRoot: empty, systemRoot: empty };
   const code = await runSetup({ print: (line) => lines.push(line), scope });
   expect(code).toBe(1);
-  expect(lines).toHaveLength(4);
-  for (const [index, remedy] of ["NIXL_CAPI_PATH", "FFMPEG_BIN", "TURBOJPEG_PATH"].entries()) {
-    expect(lines[index]).toContain(remedy);
+  const remedies = lines.filter((line) => !line.includes(": fetching "));
+  expect(remedies).toHaveLength(5);
+  for (const [index, remedy] of ["NIXL_CAPI_PATH", "FFMPEG_BIN", "TURBOJPEG_PATH", "LIBWEBP_PATH"].entries()) {
+    expect(remedies[index]).toContain(remedy);
   }
-  expect(lines[3]).toStartWith("set-up is not complete");
+  expect(remedies[4]).toStartWith("set-up is not complete");
+});
+
+test("setup without libturbojpeg, and without a network to fetch it from, says so in one line and is complete", async () => {
+  const lines: string[] = [];
+  const environment = {
+    HOME: empty,
+    NIXL_CAPI_PATH: locateNixl().path ?? "",
+    FFMPEG_BIN: locateFfmpeg().path ?? "",
+    NIXL_MEDIA_NATIVE_DIR: join(empty, "native"),
+    ...OFFLINE,
+  };
+  const scope = { environment, packageRoot: empty, systemRoot: empty };
+  expect(await runSetup({ print: (line) => lines.push(line), scope })).toBe(0);
+  const [failure, ...others] = lines.filter((line) => line.startsWith("libturbojpeg (optional): "));
+  expect(failure).toContain("could not be fetched");
+  expect(failure).toContain("ConnectionRefused");
+  expect(others).toEqual([]);
+  expect(lines.at(-1)).toBe("set-up is complete");
 });

@@ -12,7 +12,7 @@ import {
   nativeFolders,
   type SearchScope,
 } from "../../ffi/locate.ts";
-import { FFMPEG_WHEEL, NIXL_WHEEL, wheelFolderName } from "../../ffi/wheels.ts";
+import { FFMPEG_WHEEL, NIXL_WHEEL, packageFolderName, TURBOJPEG_PACKAGE } from "../../ffi/native_packages.ts";
 import { MediaError } from "../../src/errors.ts";
 
 const NIXL = "libnixl_capi.so";
@@ -242,7 +242,7 @@ test("libnixl: a variable goes before the system, the system before a wheel, a w
   const environment: Record<string, string> = {};
   const found: LocatedPart[] = [];
   const look = (): void => void found.push(findNixl(withEnvironment(environment)));
-  library(join(scope.packageRoot, ".native", wheelFolderName(NIXL_WHEEL), CU12_FOLDER, NIXL));
+  library(join(scope.packageRoot, ".native", packageFolderName(NIXL_WHEEL), CU12_FOLDER, NIXL));
   look();
   installNixlWheel(join(root, "packages"), "nixl_cu12", "1.5.1");
   environment.PYTHONPATH = join(root, "packages");
@@ -258,7 +258,7 @@ test("ffmpeg: a variable goes before ffmpeg-static, that before PATH, PATH befor
   const { root, scope, withEnvironment } = world();
   const environment: Record<string, string> = {};
   const find = (): LocatedPart => findFfmpeg(withEnvironment(environment));
-  const binaries = join(scope.packageRoot, ".native", wheelFolderName(FFMPEG_WHEEL), "imageio_ffmpeg/binaries");
+  const binaries = join(scope.packageRoot, ".native", packageFolderName(FFMPEG_WHEEL), "imageio_ffmpeg/binaries");
   const fetched = program(join(binaries, "ffmpeg-linux-x86_64-v9.0.2"));
   expect(find()).toEqual({ path: fetched, source: "project", version: null });
   const onPath = program(join(root, "bin/ffmpeg"));
@@ -300,9 +300,33 @@ test("libturbojpeg is found with or without the ABI number in its name", () => {
   }
 });
 
+test("libturbojpeg: a variable goes before the system, the system before npm's package, that before what set-up fetched", () => {
+  const { root, scope, withEnvironment } = world();
+  const find = (more: Record<string, string> = {}): LocatedPart => findTurboJpeg(withEnvironment(more));
+  const { name, file: fileInPackage } = TURBOJPEG_PACKAGE;
+  const fetched = library(join(scope.packageRoot, ".native", packageFolderName(TURBOJPEG_PACKAGE), fileInPackage));
+  expect(find()).toEqual({ path: fetched, source: "project", version: null });
+  const packaged = library(join(root, "node_modules", name, fileInPackage));
+  expect(find()).toEqual({ path: packaged, source: "npm", version: null });
+  const system = library(join(scope.systemRoot, "usr/lib64/libturbojpeg.so.0"));
+  expect(find()).toEqual({ path: system, source: "system", version: null });
+  const own = library(join(root, "own/libturbojpeg.so.0"));
+  expect(find({ TURBOJPEG_PATH: own })).toEqual({ path: own, source: "environment", version: null });
+});
+
+test("of npm's package of libturbojpeg only the library for this machine is taken", () => {
+  const { root, scope } = world();
+  const platform = (name: string): string =>
+    join(root, "node_modules", TURBOJPEG_PACKAGE.name, "prebuilds", name, "libturbojpeg.so.0");
+  library(platform(process.arch === "arm64" ? "jpeg-turbo-linux-x64" : "jpeg-turbo-linux-arm64"), OTHER_MACHINE);
+  expect(findTurboJpeg(scope).path).toBeNull();
+  library(join(root, "node_modules", TURBOJPEG_PACKAGE.name, TURBOJPEG_PACKAGE.file), OTHER_MACHINE);
+  expect(findTurboJpeg(scope).path).toBeNull();
+});
+
 test("fetched parts are searched in the package's folder, then in the user's cache, or only where a variable says", () => {
   const { root, scope, withEnvironment } = world();
-  const file = join(wheelFolderName(NIXL_WHEEL), CU12_FOLDER, NIXL);
+  const file = join(packageFolderName(NIXL_WHEEL), CU12_FOLDER, NIXL);
   const inCache = library(join(root, "cache/nixl-media", file));
   const cached = withEnvironment({ XDG_CACHE_HOME: join(root, "cache") });
   expect(findNixl(cached)).toEqual({ path: inCache, source: "project", version: NIXL_WHEEL.version });

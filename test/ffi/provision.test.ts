@@ -13,8 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SearchScope } from "../../ffi/locate.ts";
-import { provisionWheel } from "../../ffi/provision.ts";
-import type { NativeWheel } from "../../ffi/wheels.ts";
+import type { NativeWheel } from "../../ffi/native_packages.ts";
+import { provision } from "../../ffi/provision.ts";
 import { MediaError } from "../../src/errors.ts";
 
 /** pip itself takes half a second, on a busy machine several. */
@@ -42,6 +42,7 @@ beforeAll(() => {
   if (!made.success) throw new Error("python3 is needed to make a wheel");
   const sha256 = new Bun.CryptoHasher("sha256").update(readFileSync(path)).digest("hex");
   wheel = {
+    registry: "pypi",
     name: "native-part",
     version: "1.0",
     megabytes: 1,
@@ -78,7 +79,7 @@ test(
   async () => {
     const { scope, folder } = scopeOfItsOwn();
     const lines: string[] = [];
-    const path = await provisionWheel(wheel, { scope, progress: (line) => lines.push(line) });
+    const path = await provision(wheel, { scope, progress: (line) => lines.push(line) });
     expect(path).toBe(join(folder, "native-part-1.0/native_part/part.so"));
     expect(readFileSync(path, "utf8")).toBe("content");
     expect(readdirSync(folder)).toEqual(["native-part-1.0"]);
@@ -93,7 +94,7 @@ test(
     const { scope, folder } = scopeOfItsOwn();
     mkdirSync(join(folder, "native-part-1.0/native_part"), { recursive: true });
     writeFileSync(join(folder, "native-part-1.0/native_part/part.so"), "there before");
-    const path = await provisionWheel(wheel, {
+    const path = await provision(wheel, {
       scope: { ...scope, environment: { ...scope.environment, PATH: "" } },
       progress: quiet,
     });
@@ -106,7 +107,7 @@ test(
   "of several at the same time all get the same file, and no other is left",
   async () => {
     const { scope, folder } = scopeOfItsOwn();
-    const paths = await Promise.all([1, 2, 3].map(() => provisionWheel(wheel, { scope, progress: quiet })));
+    const paths = await Promise.all([1, 2, 3].map(() => provision(wheel, { scope, progress: quiet })));
     expect(new Set(paths)).toEqual(new Set([join(folder, "native-part-1.0/native_part/part.so")]));
     expect(readdirSync(folder)).toEqual(["native-part-1.0"]);
   },
@@ -117,7 +118,7 @@ test(
   "settings of pip that forbid installing into a folder do not matter",
   async () => {
     const { scope } = scopeOfItsOwn({ PIP_USER: "1", PIP_REQUIRE_VIRTUALENV: "1" });
-    expect(existsSync(await provisionWheel(wheel, { scope, progress: quiet }))).toBe(true);
+    expect(existsSync(await provision(wheel, { scope, progress: quiet }))).toBe(true);
   },
   PIP_TIMEOUT_MS,
 );
@@ -128,7 +129,7 @@ test(
     const { scope, folder } = scopeOfItsOwn();
     mkdirSync(join(folder, "native-part-1.0/native_part"), { recursive: true });
     writeFileSync(join(folder, "native-part-1.0/leftover"), "");
-    expect(readFileSync(await provisionWheel(wheel, { scope, progress: quiet }), "utf8")).toBe("content");
+    expect(readFileSync(await provision(wheel, { scope, progress: quiet }), "utf8")).toBe("content");
     expect(readdirSync(folder)).toEqual(["native-part-1.0"]);
     expect(existsSync(join(folder, "native-part-1.0/leftover"))).toBe(false);
   },
@@ -140,7 +141,7 @@ test(
   async () => {
     const { scope, folder } = scopeOfItsOwn();
     const other = { ...wheel, sha256: ["1".repeat(64)] };
-    const error = await refusal(provisionWheel(other, { scope, progress: quiet }));
+    const error = await refusal(provision(other, { scope, progress: quiet }));
     expect(error.code).toBe("setup_failed");
     expect(error.message).toContain("FFMPEG_BIN");
     expect(readdirSync(folder)).toEqual([]);
@@ -152,7 +153,7 @@ test(
   "pip's complaint is the cause, cut down to one line",
   async () => {
     const { scope } = scopeOfItsOwn();
-    const error = await refusal(provisionWheel({ ...wheel, version: "9.9" }, { scope, progress: quiet }));
+    const error = await refusal(provision({ ...wheel, version: "9.9" }, { scope, progress: quiet }));
     expect(error.code).toBe("setup_failed");
     const complaint = error.cause instanceof Error ? error.cause.message : "";
     expect(complaint).toStartWith("ERROR:");
@@ -166,7 +167,7 @@ test(
   "a wheel without the expected file is refused",
   async () => {
     const { scope, folder } = scopeOfItsOwn();
-    const error = await refusal(provisionWheel({ ...wheel, file: "native_part/*.dll" }, { scope, progress: quiet }));
+    const error = await refusal(provision({ ...wheel, file: "native_part/*.dll" }, { scope, progress: quiet }));
     expect(error.code).toBe("setup_failed");
     expect(readdirSync(folder)).toEqual([]);
   },
@@ -179,7 +180,7 @@ test(
     const { scope, folder } = scopeOfItsOwn();
     const abort = new AbortController();
     const progress = (): void => void setTimeout(() => abort.abort(), 50);
-    const error = await refusal(provisionWheel(wheel, { scope, progress, signal: abort.signal }));
+    const error = await refusal(provision(wheel, { scope, progress, signal: abort.signal }));
     expect(error.code).toBe("aborted");
     expect(readdirSync(folder)).toEqual([]);
   },
@@ -188,7 +189,7 @@ test(
 
 test("without a Python the error says what to install and which variable names a copy of one's own", async () => {
   const { scope } = scopeOfItsOwn({ PATH: join(root, "nothing") });
-  const error = await refusal(provisionWheel(wheel, { scope, progress: quiet }));
+  const error = await refusal(provision(wheel, { scope, progress: quiet }));
   expect(error.code).toBe("setup_failed");
   expect(error.message).toContain("Python with pip");
   expect(error.message).toContain("FFMPEG_BIN");
@@ -200,7 +201,7 @@ test(
     const { scope } = scopeOfItsOwn({
       NIXL_MEDIA_NATIVE_DIR: join(root, "index/native_part-1.0-py3-none-any.whl/below"),
     });
-    const error = await refusal(provisionWheel(wheel, { scope, progress: quiet }));
+    const error = await refusal(provision(wheel, { scope, progress: quiet }));
     expect(error.code).toBe("setup_failed");
     expect(error.message).toContain("NIXL_MEDIA_NATIVE_DIR");
   },
@@ -215,7 +216,7 @@ test(
     mkdirSync(join(folder, ".partial-young"));
     const twoHoursAgo = Date.now() / 1000 - 7200;
     utimesSync(join(folder, ".partial-old"), twoHoursAgo, twoHoursAgo);
-    await provisionWheel(wheel, { scope, progress: quiet });
+    await provision(wheel, { scope, progress: quiet });
     expect(readdirSync(folder).sort()).toEqual([".partial-young", "native-part-1.0"]);
   },
   PIP_TIMEOUT_MS,
