@@ -5,6 +5,11 @@ import { check, cString, numberOf, shim, viewOf } from "./native.ts";
 /** Bytes of a memory page; rooms, slabs and mappings are multiples of it. */
 export const PAGE_BYTES = 4096;
 
+/** Writes a zero to each page of memory that holds nothing yet, so that the page is there when it is needed. */
+export function touchPages(bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.byteLength; at += PAGE_BYTES) bytes[at] = 0;
+}
+
 /** The smallest multiple of the page size that is not below `byteLength`. */
 export function roundToPages(byteLength: number): number {
   return Math.ceil(byteLength / PAGE_BYTES) * PAGE_BYTES;
@@ -32,6 +37,15 @@ export class AddressRange {
   mapFile(fd: number, offset: number, byteLength: number): void {
     this.#checkInside(offset, byteLength);
     check(shim().memory_map_file(fd, this.address + offset, byteLength));
+  }
+
+  /**
+   * Maps a file to be read. Writing to it ends the process, and so does reading what was cut off from the file since.
+   * @throws MediaError system_failed, invalid_argument
+   */
+  mapFileToRead(fd: number, offset: number, byteLength: number): void {
+    this.#checkInside(offset, byteLength);
+    check(shim().memory_map_file_to_read(fd, this.address + offset, byteLength));
   }
 
   /** A view on mapped bytes. Touching a part that is not mapped ends the process, so map first. */

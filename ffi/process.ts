@@ -1,7 +1,7 @@
 /** Programs that die with this process, hold only the descriptors they were given, and are limited by the kernel. */
 import { readFileSync } from "node:fs";
 import { MediaError } from "../src/errors.ts";
-import { AddressRange, closeDescriptor, createMemoryFile, roundToPages, sealReadOnly } from "./memory.ts";
+import { AddressRange, closeDescriptor, createMemoryFile, PAGE_BYTES, roundToPages, sealReadOnly } from "./memory.ts";
 import { check, checkProgress, cString, NativeStatus, shim } from "./native.ts";
 
 /** A private anonymous file, mapped here. */
@@ -143,6 +143,12 @@ export function limitMemoryGrowth(bytes: number): void {
   const reserved = /^VmData:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1];
   if (reserved === undefined) throw new MediaError("system_failed", "the memory of this process cannot be told");
   check(shim().process_limit_data(Number(reserved) * 1024 + bytes));
+}
+
+/** Memory of this process that nobody shares, resident, bytes (proc(5), statm). */
+export function privateMemory(): number {
+  const [, resident = 0, shared = 0] = readFileSync("/proc/self/statm", "utf8").split(" ").map(Number);
+  return (resident - shared) * PAGE_BYTES;
 }
 
 /** This process is killed when its parent ends. @throws MediaError system_failed when the parent is gone already */

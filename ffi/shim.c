@@ -17,7 +17,7 @@ typedef long ssize_t;
 typedef unsigned int uint32_t;
 
 #define NULL ((void *)0)
-#define SHIM_ABI_VERSION 3
+#define SHIM_ABI_VERSION 4
 #define STATUS_NOT_OPEN (-100)
 #define STATUS_SYSTEM (-1000)
 
@@ -64,6 +64,7 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 
 /* Linux constants (uapi), the same on x86-64 and AArch64. */
 #define PROT_NONE 0
+#define PROT_READ 1
 #define PROT_READ_WRITE 3
 #define MAP_SHARED 1
 #define MAP_PRIVATE 2
@@ -478,6 +479,12 @@ int memory_reserve(uint64_t length, uint64_t *address) {
 int memory_map_file(int fd, uint64_t address, uint64_t length) {
   void *got = mmap((void *)address, length, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
   return got == (void *)-1 ? failed_system("mmap (memfd)") : 0;
+}
+
+/* As memory_map_file, for a file that is only read; touching what is cut off from it meanwhile ends the process. */
+int memory_map_file_to_read(int fd, uint64_t address, uint64_t length) {
+  void *got = mmap((void *)address, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+  return got == (void *)-1 ? failed_system("mmap (file)") : 0;
 }
 
 /*

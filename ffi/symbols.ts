@@ -66,6 +66,10 @@ export const SYMBOLS = {
 
   memory_reserve: { args: [/* bytes */ "u64", /* uint64_t *address */ pointer], returns: status },
   memory_map_file: { args: [/* memfd */ "i32", /* address */ "u64", /* bytes */ "u64"], returns: status },
+  memory_map_file_to_read: {
+    args: [/* file */ "i32", /* address */ "u64", /* bytes */ "u64"],
+    returns: status,
+  },
   memory_abandon: { args: [/* address */ "u64", /* bytes */ "u64"], returns: status },
   memory_release: { args: [/* address */ "u64", /* bytes */ "u64"], returns: status },
   file_create: {

@@ -71,7 +71,11 @@ export const ERROR_CODES = {
   no_room: { status: 503, retryable: true, meaning: "the pool has no room for the tensor now" },
   medium_exceeds_pool: { status: 503, retryable: false, meaning: "the tensor is larger than the whole pool" },
   overloaded: { status: 503, retryable: true, meaning: "too many media wait to be decoded" },
-  decoder_crashed: { status: 500, retryable: true, meaning: "the decoder process died while it worked on the medium" },
+  decoder_crashed: {
+    status: 500,
+    retryable: true,
+    meaning: "a decoder process, or the ffmpeg that it runs, died while it worked on the medium",
+  },
   decoder_timeout: { status: 500, retryable: true, meaning: "decoding took longer than the time limit" },
   decoder_failed: { status: 500, retryable: false, meaning: "the decoder process misbehaved or could not be started" },
   closed: { status: 500, retryable: false, meaning: "the object was disposed before" },

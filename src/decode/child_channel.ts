@@ -7,8 +7,15 @@ import {
   sendDescriptor,
 } from "../../ffi/memory.ts";
 import { createFile } from "../../ffi/process.ts";
+import { type EncodedMedium, isEncodedFile } from "../encoded.ts";
 import { FILE_TAG, INBOX_BYTES, INBOX_TAG } from "./protocol.ts";
 import type { SlabGrant } from "./rooms.ts";
+
+/** Where the child finds the encoded bytes. */
+export type Delivery = "inbox" | "file";
+
+/** What is copied before the event loop gets a turn: well below a millisecond, page faults included. */
+const AT_ONCE_BYTES = 512 * 1024;
 
 /** Made before the child is started; `dispose()` once it has been reaped. */
 export class ChildChannel implements Disposable {
@@ -46,15 +53,35 @@ export class ChildChannel implements Disposable {
     sendDescriptor(this.#channel, grant.fd, grant.offset + 1);
   }
 
-  /** Lays encoded bytes where the child can see them: small ones in the inbox, others in a file of their own. */
-  deliver(encoded: Uint8Array): "inbox" | "file" {
-    if (encoded.byteLength <= INBOX_BYTES) {
+  /**
+   * Lays an encoded medium where the child can see it: in the inbox, or in a file of its own when it does not fit or is one.
+   * Much is copied in pieces, between which the event loop goes on.
+   * @param isWanted asked before each piece: once it is not, nothing more is touched
+   */
+  deliver(encoded: EncodedMedium, isWanted: () => boolean): Delivery | Promise<Delivery> {
+    if (isEncodedFile(encoded)) {
+      sendDescriptor(this.#channel, encoded.fd, FILE_TAG);
+      return "file";
+    }
+    if (encoded.byteLength <= AT_ONCE_BYTES) {
       this.#inbox.view(0, encoded.byteLength).set(encoded);
       return "inbox";
     }
+    return encoded.byteLength <= INBOX_BYTES
+      ? this.#deliverToInbox(encoded, isWanted)
+      : this.#deliverAsFile(encoded, isWanted);
+  }
+
+  async #deliverToInbox(encoded: Uint8Array, isWanted: () => boolean): Promise<Delivery> {
+    await copyInPieces(encoded, this.#inbox.view(0, encoded.byteLength), isWanted);
+    return "inbox";
+  }
+
+  async #deliverAsFile(encoded: Uint8Array, isWanted: () => boolean): Promise<Delivery> {
     using file = createFile("nixl-media-encoded", encoded.byteLength);
-    file.bytes.set(encoded);
-    sendDescriptor(this.#channel, file.fd, FILE_TAG);
+    await copyInPieces(encoded, file.bytes, isWanted);
+    file.sealReadOnly();
+    if (isWanted()) sendDescriptor(this.#channel, file.fd, FILE_TAG);
     return "file";
   }
 
@@ -75,5 +102,12 @@ export class ChildChannel implements Disposable {
     } finally {
       closeDescriptor(fd); // mapping and child keep the memory
     }
+  }
+}
+
+async function copyInPieces(from: Uint8Array, to: Uint8Array, isWanted: () => boolean): Promise<void> {
+  for (let at = 0; at < from.byteLength && isWanted(); at += AT_ONCE_BYTES) {
+    to.set(from.subarray(at, at + AT_ONCE_BYTES), at);
+    await new Promise(setImmediate);
   }
 }

@@ -15,12 +15,24 @@ export interface DecodeRoom {
   readonly payload: Uint8Array;
   /** Scratch bytes that end where `payload` begins. */
   readonly header: Uint8Array;
+  /** How long tensors in it have been hashed, ms; {@link hashInRoom} counts. */
+  hashMs: number;
   /** The last `headerLength` bytes of `header` and the first `payloadLength` of `payload`, as one view. */
   span(headerLength: number, payloadLength: number): Uint8Array;
 }
 
+/** Paths of the native parts that decoders use; null where one was not found. */
+export interface NativeDecoders {
+  /** The ffmpeg program: without it there are no clips. */
+  readonly ffmpegPath: string | null;
+  /** libturbojpeg: without it JPEG is decoded with a copy. */
+  readonly turboJpegPath: string | null;
+  /** libwebp: likewise for WebP. */
+  readonly webpPath: string | null;
+}
+
 /** What a decode program may use of the world around it. */
-export interface DecodeContext {
+export interface DecodeContext extends NativeDecoders {
   /**
    * Asks the parent for registered memory.
    * @param payloadLength bytes of the tensor, more than 0
@@ -28,10 +40,14 @@ export interface DecodeContext {
    * @throws MediaError no_room, medium_exceeds_pool
    */
   room(payloadLength: number, headerLength?: number): Promise<DecodeRoom>;
-  /** Path of the ffmpeg program, or null where none was found. */
-  readonly ffmpegPath: string | null;
   /** How many threads may work on the medium; more than one when other decoders have nothing to do. */
   readonly threads: number;
+}
+
+/** Where a job's time went in the decoder child, ms; waiting for a room is in neither. */
+export interface DecodeTimings {
+  readonly decodeMs: number;
+  readonly hashMs: number;
 }
 
 /** A decoded tensor, lying in the room that was given last. */
@@ -53,7 +69,10 @@ export interface DecodedTensor {
  * @throws MediaError decoder_failed when the room was asked for with less space than the header takes
  */
 export function hashInRoom(room: DecodeRoom, header: Uint8Array, byteLength: number): string {
+  const started = performance.now();
   const span = room.span(header.byteLength, byteLength);
   span.set(header);
-  return hashContiguous(span);
+  const hash = hashContiguous(span);
+  room.hashMs += performance.now() - started;
+  return hash;
 }

@@ -4,11 +4,19 @@ import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import { NativeStatus } from "../../ffi/native.ts";
 import { inheritedEnvironment } from "../../ffi/process.ts";
+import { type EncodedMedium, startOf } from "../encoded.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { checkAnswer } from "./answer.ts";
 import { ChildChannel } from "./child_channel.ts";
-import type { DecodedTensor } from "./contract.ts";
-import { type ChildMessage, childMessageSchema, type DecodeRequest, type ParentMessage } from "./protocol.ts";
+import type { DecodedTensor, DecodeTimings, NativeDecoders } from "./contract.ts";
+import {
+  type ChildMessage,
+  childMessageSchema,
+  type DecodeRequest,
+  type ParentMessage,
+  type RoomPlace,
+} from "./protocol.ts";
+import { roomAhead } from "./room_ahead.ts";
 import type { RoomMemory, RoomSource, SlabGrant } from "./rooms.ts";
 
 const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
@@ -22,6 +30,12 @@ const START_TIMEOUT_MS = 60_000;
 /** Settings of the native boundary, which a child opens too; the server's secrets are not for it. */
 const CHILD_VARIABLES = ["NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
 
+/**
+ * For glibc's malloc(3): memory of pictures, once it has been used, stays with the child and is not mapped anew for each
+ * medium. Page faults are a third of the time that a PNG takes.
+ */
+const ALLOCATOR_SETTINGS = { MALLOC_MMAP_THRESHOLD_: "1073741824", MALLOC_TRIM_THRESHOLD_: "1073741824" };
+
 /** −1000 − EPIPE and −1000 − ECONNRESET. */
 const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
 
@@ -29,6 +43,8 @@ const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
 export interface Decoded<Memory extends RoomMemory> {
   readonly tensor: DecodedTensor;
   readonly room: Memory;
+  /** By the child's own account. */
+  readonly timings: DecodeTimings;
 }
 
 /** The child was gone before it began with the job, which another child can therefore be given. */
@@ -70,10 +86,12 @@ interface RunningJob<Memory extends RoomMemory> {
 
 /** Settings that every child is started with. */
 export interface ChildSettings {
-  readonly ffmpegPath: string | null;
+  readonly native: NativeDecoders;
   readonly poolBytes: number;
   readonly jobTimeoutMs: number;
   readonly memoryLimitBytes: number;
+  /** Called when the child has said how much memory it holds. */
+  readonly onMemory: () => void;
   /** The child's program; another one in tests of what a child that was taken over can do. */
   readonly program?: string;
 }
@@ -98,6 +116,9 @@ export class DecoderChild<Memory extends RoomMemory> {
   #stderr = "";
   #alive = true;
   #started = false;
+  #retiring = false;
+  #jobs = 0;
+  #privateBytes = 0;
 
   /** @param owner id under which the child has rooms @throws MediaError system_failed */
   constructor(owner: number, rooms: RoomSource<Memory>, settings: ChildSettings) {
@@ -120,8 +141,8 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#startTimer = setTimeout(() => this.kill(), START_TIMEOUT_MS);
     rooms.addOwner(owner);
     this.#keepStderr().catch(() => {}); // what it said is only a help
-    const { poolBytes, memoryLimitBytes, ffmpegPath } = settings;
-    this.#say({ type: "start", poolBytes, memoryLimitBytes, ffmpegPath });
+    const { poolBytes, memoryLimitBytes, native } = settings;
+    this.#say({ type: "start", poolBytes, memoryLimitBytes, native });
   }
 
   get pid(): number {
@@ -130,7 +151,17 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /** Whether it can be given a job: started, alive and without one. */
   get idle(): boolean {
-    return this.#alive && this.#started && this.#job === null;
+    return this.#alive && this.#started && !this.#retiring && this.#job === null;
+  }
+
+  /** Jobs that it was given so far. */
+  get jobs(): number {
+    return this.#jobs;
+  }
+
+  /** Private memory that it held when it last said so, bytes. */
+  get privateBytes(): number {
+    return this.#privateBytes;
   }
 
   /** Whether it ever became ready. */
@@ -150,10 +181,11 @@ export class DecoderChild<Memory extends RoomMemory> {
     try {
       this.#channel.grant(grant);
     } catch (error) {
-      this.kill(asMediaError(error, "system_failed", "A slab could not be handed to the decoder"));
+      this.#killUnlessGone(asMediaError(error, "system_failed", "A slab could not be handed to the decoder"));
       throw error;
     }
-    this.#say({ type: "slab", offset: grant.offset, byteLength: grant.byteLength });
+    const { offset, byteLength, prefault } = grant;
+    this.#say({ type: "slab", offset, byteLength, prefault });
   }
 
   /**
@@ -161,7 +193,7 @@ export class DecoderChild<Memory extends RoomMemory> {
    * @param threads how many the decoder may use
    * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted. JobNotTaken
    */
-  run(request: DecodeRequest, encoded: Uint8Array, threads: number, signal?: AbortSignal): Promise<Decoded<Memory>> {
+  run(request: DecodeRequest, encoded: EncodedMedium, threads: number, signal?: AbortSignal): Promise<Decoded<Memory>> {
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
@@ -177,17 +209,37 @@ export class DecoderChild<Memory extends RoomMemory> {
       failure: null,
     };
     this.#job = job;
+    this.#jobs += 1;
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
-    try {
-      const source = this.#channel.deliver(encoded);
-      this.#say({ type: "job", id: job.id, request, byteLength: encoded.byteLength, source, threads });
-    } catch (error) {
-      // A child that is gone already never saw the medium, which another one can be given.
-      const failure = asMediaError(error, "system_failed", "The medium could not be handed to the decoder");
-      this.kill(isPeerGone(failure.cause) ? null : failure);
-    }
+    void this.#handOver(job, encoded, threads);
     return promise.finally(() => signal?.removeEventListener("abort", abort));
+  }
+
+  async #handOver(job: RunningJob<Memory>, encoded: EncodedMedium, threads: number): Promise<void> {
+    const { id, request } = job;
+    const isWanted = (): boolean => this.#job === job && job.failure === null;
+    try {
+      const room = this.#roomAhead(job, startOf(encoded));
+      const delivery = this.#channel.deliver(encoded, isWanted);
+      // What is delivered at once is also said at once.
+      const source = typeof delivery === "string" ? delivery : await delivery;
+      if (isWanted()) this.#say({ type: "job", id, request, byteLength: encoded.byteLength, source, threads, room });
+    } catch (error) {
+      if (!isWanted()) return;
+      this.#killUnlessGone(asMediaError(error, "system_failed", "The medium could not be handed to the decoder"));
+    }
+  }
+
+  /** A child that is gone already never saw the medium, which another one can be given: that is no failure of the job. */
+  #killUnlessGone(failure: MediaError): void {
+    this.kill(isPeerGone(failure.cause) ? null : failure);
+  }
+
+  /** It gets no more jobs, and is ended as soon as it has none. */
+  retire(): void {
+    this.#retiring = true;
+    if (!this.#job) this.kill();
   }
 
   /** SIGKILL. A running job fails with `failure` once the process has been reaped. */
@@ -204,7 +256,7 @@ export class DecoderChild<Memory extends RoomMemory> {
       cwd: dirname(PROGRAM),
       // A group of its own: Ctrl-C in a terminal reaches the whole group, and the parent decides when a child ends.
       detached: true,
-      env: inheritedEnvironment(CHILD_VARIABLES),
+      env: { ...inheritedEnvironment(CHILD_VARIABLES), ...ALLOCATOR_SETTINGS },
       stdio: ["ignore", "ignore", "pipe", channel],
       serialization: "json",
       ipc: (message) => this.#receive(message),
@@ -239,6 +291,11 @@ export class DecoderChild<Memory extends RoomMemory> {
       this.#becameReady.resolve();
       return;
     }
+    if (message.type === "memory") {
+      this.#privateBytes = message.privateBytes;
+      this.#settings.onMemory();
+      return;
+    }
     const job = this.#job;
     if (!job || job.id !== message.id || job.failure) return; // of a job that is being given up
     switch (message.type) {
@@ -254,9 +311,21 @@ export class DecoderChild<Memory extends RoomMemory> {
       case "done": {
         const room = checkAnswer(job.request, message.tensor, job.room);
         room.shrink(message.tensor.byteLength);
-        this.#finish(job, () => job.resolve({ tensor: message.tensor, room }));
+        this.#finish(job, () => job.resolve({ tensor: message.tensor, room, timings: message.timings }));
         return;
       }
+    }
+  }
+
+  /** The room that the job will probably ask for. When there is none now, the decoder is refused it when it asks. */
+  #roomAhead(job: RunningJob<Memory>, encoded: Uint8Array): RoomPlace | null {
+    const payloadBytes = roomAhead(job.request, encoded);
+    if (payloadBytes === null) return null;
+    try {
+      job.room = this.#rooms.take(this.owner, payloadBytes);
+      return placeOf(job.room);
+    } catch {
+      return null;
     }
   }
 
@@ -276,9 +345,8 @@ export class DecoderChild<Memory extends RoomMemory> {
     job.room?.dispose();
     job.room = null;
     try {
-      const room = this.#rooms.take(this.owner, payloadBytes, headerBytes);
-      job.room = room;
-      this.#say({ type: "room", id: job.id, offset: room.offset, headerBytes: room.headerBytes, payloadBytes });
+      job.room = this.#rooms.take(this.owner, payloadBytes, headerBytes);
+      this.#say({ type: "room", id: job.id, room: placeOf(job.room) });
     } catch (error) {
       const refusal = asMediaError(error, "system_failed", "No memory could be given to the decoder");
       job.refused = new RoomRefused(refusal, payloadBytes, headerBytes);
@@ -290,6 +358,7 @@ export class DecoderChild<Memory extends RoomMemory> {
     clearTimeout(job.timer);
     this.#job = null;
     settle();
+    if (this.#retiring) this.kill();
   }
 
   /** The process has been reaped: nothing can write to its memory any more. */
@@ -323,6 +392,10 @@ export class DecoderChild<Memory extends RoomMemory> {
       this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_KEPT);
     }
   }
+}
+
+function placeOf({ offset, headerBytes, payloadBytes }: RoomMemory): RoomPlace {
+  return { offset, headerBytes, payloadBytes };
 }
 
 /** Whether a system call failed because nobody is at the other end. */

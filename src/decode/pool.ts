@@ -1,12 +1,15 @@
 /** Decoder children and the line of media that wait for one. */
 import { availableParallelism } from "node:os";
 import { z } from "zod";
+import type { EncodedMedium } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
+import type { NativeDecoders } from "./contract.ts";
 import { type Decoded, DecoderChild, JobNotTaken, RoomRefused } from "./decoder_child.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
+import { overloadedError, type WaitingJob, WaitingLine } from "./waiting_line.ts";
 
 const GIBIBYTE = 1024 ** 3;
 /** Children beyond so many are for servers that ask for them. */
@@ -43,38 +46,35 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .min(256 * 1024 * 1024)
     .default(2 * GIBIBYTE)
     .describe("Memory that a decoder process may allocate beyond what it starts with, bytes"),
+  recycleAfterJobs: z
+    .int()
+    .positive()
+    .default(10_000)
+    .describe("Media after which a decoder process is replaced by a fresh one, without a pause"),
+  recycleAboveBytes: z
+    .int()
+    .positive()
+    .default(GIBIBYTE / 2)
+    .describe(
+      "Private memory above which a decoder process is replaced, bytes; what large pictures took stays with it",
+    ),
 });
 export type DecoderPoolOptions = z.input<typeof decoderPoolOptionsSchema>;
 
 /** Failures that are worth looking into: the error then says which medium it was. */
 const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decoder_timeout"]);
 
-interface WaitingJob<Memory extends RoomMemory> {
-  readonly request: DecodeRequest;
-  readonly encoded: Uint8Array;
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (decoded: Decoded<Memory>) => void;
-  readonly reject: (error: unknown) => void;
-  /** Children whose slabs had no room for it. */
-  readonly refusedBy: Set<DecoderChild<Memory>>;
-  /** The last refusal. */
-  refusal: RoomRefused | null;
-  /** Whether children were ended to make room for it. */
-  madeRoom: boolean;
-  /** Whether a child was gone before it began with it. */
-  wasNotTaken: boolean;
-}
-
 /** Runs decode jobs in child processes, one at a time in each. Owned by whoever opened it. */
 export class DecoderPool<Memory extends RoomMemory> {
   readonly #settings: z.output<typeof decoderPoolOptionsSchema>;
   readonly #rooms: RoomSource<Memory>;
-  readonly #ffmpegPath: string | null;
+  readonly #native: NativeDecoders;
   readonly #program: string | undefined;
   readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
-  readonly #waiting: WaitingJob<Memory>[] = [];
-  #waitingBytes = 0;
+  readonly #waiting: WaitingLine<Memory>;
+  /** Children that will make way for a fresh one. */
+  readonly #worn = new WeakSet<DecoderChild<Memory>>();
   #retry: ReturnType<typeof setTimeout> | undefined;
   /** Owner 0 is the parent itself. */
   #nextOwner = 1;
@@ -82,14 +82,15 @@ export class DecoderPool<Memory extends RoomMemory> {
 
   private constructor(
     rooms: RoomSource<Memory>,
-    ffmpegPath: string | null,
+    native: NativeDecoders,
     options: DecoderPoolOptions,
     program: string | undefined,
   ) {
     this.#settings = parseOptions(decoderPoolOptionsSchema, options, "decoder options");
+    this.#waiting = new WaitingLine(this.#settings);
     this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), MAXIMUM_DEFAULT_CHILDREN);
     this.#rooms = rooms;
-    this.#ffmpegPath = ffmpegPath;
+    this.#native = native;
     this.#program = program;
     rooms.onGrant = (grant) => this.#children.find((child) => child.owner === grant.owner)?.grant(grant);
     rooms.onHostRefused = (payloadBytes, headerBytes) => void this.#makeRoom(payloadBytes, headerBytes);
@@ -97,17 +98,17 @@ export class DecoderPool<Memory extends RoomMemory> {
 
   /**
    * Starts the children and waits until they can take work.
-   * @param ffmpegPath program for clips, or null when there is none
+   * @param native where the children find what they decode with
    * @param program the children's program, when it is another than the decoder (for tests)
    * @throws MediaError decoder_failed when they do not start; invalid_options
    */
   static async open<Memory extends RoomMemory>(
     rooms: RoomSource<Memory>,
-    ffmpegPath: string | null,
+    native: NativeDecoders,
     options: DecoderPoolOptions = {},
     program?: string,
   ): Promise<DecoderPool<Memory>> {
-    const pool = new DecoderPool(rooms, ffmpegPath, options, program);
+    const pool = new DecoderPool(rooms, native, options, program);
     try {
       while (pool.#children.length < pool.#childCount) pool.#startChild();
       await Promise.all(pool.#children.map((child) => child.ready));
@@ -129,14 +130,15 @@ export class DecoderPool<Memory extends RoomMemory> {
   }
 
   /**
-   * Decodes one medium in a child. The encoded bytes are copied when a child takes them up; until then they must not change.
+   * Decodes one medium in a child. The encoded bytes are copied when a child takes them up, and must not change until this
+   * settles; a file stays the caller's to close, then.
    * @returns the tensor and its room, which the caller gives back
    * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, overloaded, aborted, closed, no_room
    */
-  async decode(request: DecodeRequest, encoded: Uint8Array, signal?: AbortSignal): Promise<Decoded<Memory>> {
+  async decode(request: DecodeRequest, encoded: EncodedMedium, signal?: AbortSignal): Promise<Decoded<Memory>> {
     if (this.#disposed) throw closedError();
     if (signal?.aborted) throw abortedError();
-    this.#checkQueue(encoded.byteLength);
+    if (!this.#children.some((child) => child.idle)) this.#waiting.checkSpace(encoded);
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const job: WaitingJob<Memory> = {
       request,
@@ -150,13 +152,12 @@ export class DecoderPool<Memory extends RoomMemory> {
       wasNotTaken: false,
     };
     const leave = (error: MediaError): void => {
-      if (this.#takeOut(job)) reject(error);
+      if (this.#waiting.remove(job)) reject(error);
     };
     const abort = (): void => leave(abortedError());
     const deadline = setTimeout(() => leave(overloadedError("waited too long")), this.#settings.queueTimeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
-    this.#waitingBytes += encoded.byteLength;
-    this.#waiting.push(job);
+    this.#waiting.add(job);
     this.#startChildren();
     this.#dispatch();
     return promise.finally(() => {
@@ -192,20 +193,41 @@ export class DecoderPool<Memory extends RoomMemory> {
     }
   }
 
-  #startChild(): void {
-    const child = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
-      ffmpegPath: this.#ffmpegPath,
+  #startChild(): DecoderChild<Memory> {
+    const child: DecoderChild<Memory> = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
+      native: this.#native,
       poolBytes: this.#rooms.budgetBytes,
       jobTimeoutMs: this.#settings.jobTimeoutMs,
       memoryLimitBytes: this.#settings.memoryLimitBytes,
+      onMemory: () => this.#recycleIfWorn(child),
       ...(this.#program === undefined ? {} : { program: this.#program }),
     });
     this.#children.push(child);
     child.ready.then(
-      () => this.#dispatch(),
+      () => {
+        this.#rooms.prepareOwner(child.owner);
+        this.#dispatch();
+      },
       () => {},
     );
     void child.gone.then(() => this.#replace(child));
+    return child;
+  }
+
+  /** Starts a fresh child beside one that has done its share; the old one works until the fresh one can. */
+  #recycleIfWorn(child: DecoderChild<Memory>): void {
+    const { recycleAfterJobs, recycleAboveBytes } = this.#settings;
+    const isWorn = child.jobs >= recycleAfterJobs || child.privateBytes > recycleAboveBytes;
+    if (!isWorn || this.#disposed || !child.alive || this.#worn.has(child)) return;
+    this.#worn.add(child);
+    try {
+      this.#startChild().ready.then(
+        () => child.retire(),
+        () => {}, // it goes on
+      );
+    } catch {
+      // The system has no process to spare: it goes on.
+    }
   }
 
   /** Replaces a child that is gone. One that never became ready is not: the next medium tries again, not a loop. */
@@ -218,20 +240,20 @@ export class DecoderPool<Memory extends RoomMemory> {
   }
 
   #failWaiting(error: unknown): void {
-    for (const job of [...this.#waiting]) if (this.#takeOut(job)) job.reject(error);
+    for (const job of this.#waiting.jobs()) if (this.#waiting.remove(job)) job.reject(error);
   }
 
   /** Gives waiting jobs to idle children, in turn. */
   #dispatch(): void {
     if (this.#disposed) return;
-    for (const job of [...this.#waiting]) {
+    for (const job of this.#waiting.jobs()) {
       const candidates = this.#children.filter((child) => !job.refusedBy.has(child));
       const child = candidates.find((candidate) => candidate.idle);
       if (child) {
-        this.#takeOut(job);
+        this.#waiting.remove(job);
         void this.#run(job, child);
       } else if (candidates.length === 0) {
-        this.#takeOut(job);
+        this.#waiting.remove(job);
         void this.#lastResort(job);
       }
     }
@@ -252,6 +274,7 @@ export class DecoderPool<Memory extends RoomMemory> {
         job.reject(await withFingerprint(callersError(error), job.encoded));
       }
     }
+    this.#recycleIfWorn(child);
     this.#dispatch();
   }
 
@@ -294,24 +317,7 @@ export class DecoderPool<Memory extends RoomMemory> {
       job.reject(this.#disposed ? closedError() : error);
       return;
     }
-    this.#waitingBytes += job.encoded.byteLength;
-    this.#waiting.unshift(job);
-  }
-
-  /** @returns whether it was waiting */
-  #takeOut(job: WaitingJob<Memory>): boolean {
-    const index = this.#waiting.indexOf(job);
-    if (index < 0) return false;
-    this.#waiting.splice(index, 1);
-    this.#waitingBytes -= job.encoded.byteLength;
-    return true;
-  }
-
-  #checkQueue(byteLength: number): void {
-    if (this.#children.some((child) => child.idle)) return;
-    const { queueLimit, queueBytes } = this.#settings;
-    if (this.#waiting.length >= queueLimit) throw overloadedError(`${queueLimit} media wait already`);
-    if (this.#waitingBytes + byteLength > queueBytes) throw overloadedError(`${this.#waitingBytes} bytes wait already`);
+    this.#waiting.addFirst(job);
   }
 }
 
@@ -321,7 +327,7 @@ function callersError(error: unknown): unknown {
   return error instanceof JobNotTaken ? error.crash : error;
 }
 
-async function withFingerprint(error: unknown, encoded: Uint8Array): Promise<unknown> {
+async function withFingerprint(error: unknown, encoded: EncodedMedium): Promise<unknown> {
   if (!(error instanceof MediaError) || !FINGERPRINTED.has(error.code)) return error;
   return new MediaError(error.code, `${error.message} [${await fingerprint(encoded)}]`, { cause: error.cause });
 }
@@ -332,8 +338,4 @@ function closedError(): MediaError {
 
 function abortedError(): MediaError {
   return new MediaError("aborted", "The caller gave up before the medium was decoded");
-}
-
-function overloadedError(reason: string): MediaError {
-  return new MediaError("overloaded", `No decoder is free for the medium: ${reason}`);
 }

@@ -5,9 +5,10 @@
 import { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
 import { dataTypeSchema, isContentHash, mediaMetadataSchema } from "../tensor/index.ts";
+import type { NativeDecoders } from "./contract.ts";
 
 /** Bytes of the memfd in which a child finds small media; larger ones come in a memfd of their own. */
-export const INBOX_BYTES = 4 * 1024 * 1024;
+export const INBOX_BYTES = 16 * 1024 * 1024;
 
 /** Descriptors travel over a socket that the child has as this descriptor. */
 export const CHANNEL_DESCRIPTOR = 3;
@@ -25,16 +26,23 @@ export interface DecodeRequest {
   readonly hashVideo: boolean;
 }
 
+/** Where a room lies in the pool. */
+export interface RoomPlace {
+  readonly offset: number;
+  readonly headerBytes: number;
+  readonly payloadBytes: number;
+}
+
 /** Parent to child. Each message that announces a descriptor is sent after the descriptor itself. */
 export type ParentMessage =
   | {
       readonly type: "start";
       readonly poolBytes: number;
       readonly memoryLimitBytes: number;
-      readonly ffmpegPath: string | null;
+      readonly native: NativeDecoders;
     }
   /** A slab descriptor waits on the channel. */
-  | { readonly type: "slab"; readonly offset: number; readonly byteLength: number }
+  | { readonly type: "slab"; readonly offset: number; readonly byteLength: number; readonly prefault: boolean }
   /** The encoded bytes lie in the inbox, or in a file whose descriptor waits on the channel. */
   | {
       readonly type: "job";
@@ -43,14 +51,10 @@ export type ParentMessage =
       readonly byteLength: number;
       readonly source: "inbox" | "file";
       readonly threads: number;
+      /** The room that it will probably ask for, or null. */
+      readonly room: RoomPlace | null;
     }
-  | {
-      readonly type: "room";
-      readonly id: number;
-      readonly offset: number;
-      readonly headerBytes: number;
-      readonly payloadBytes: number;
-    }
+  | { readonly type: "room"; readonly id: number; readonly room: RoomPlace }
   | { readonly type: "refused"; readonly id: number; readonly code: ErrorCode; readonly message: string };
 
 const byteCount = z.int().nonnegative();
@@ -67,6 +71,7 @@ const CHILD_CODES = [
   "no_room",
   "medium_exceeds_pool",
   "decoder_failed",
+  "decoder_crashed",
   "decoder_timeout",
   "ffmpeg_unavailable",
   "system_failed",
@@ -81,6 +86,8 @@ export function childCode(code: ErrorCode): ChildCode {
 /** Child to parent. */
 export const childMessageSchema = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("ready") }),
+  /** Private memory that it holds, now and then. */
+  z.strictObject({ type: z.literal("memory"), privateBytes: byteCount }),
   /** The job has begun: if the child dies before it says so, the medium is not to blame. */
   z.strictObject({ type: z.literal("taken"), id: z.int() }),
   z.strictObject({ type: z.literal("need"), id: z.int(), payloadBytes: byteCount, headerBytes: byteCount }),
@@ -94,6 +101,7 @@ export const childMessageSchema = z.discriminatedUnion("type", [
       byteLength: byteCount.positive(),
       contentHash: z.custom<string>(isContentHash).nullable(),
     }),
+    timings: z.strictObject({ decodeMs: z.number().nonnegative(), hashMs: z.number().nonnegative() }),
   }),
   z.strictObject({
     type: z.literal("failed"),

@@ -18,6 +18,8 @@ export interface SlabGrant {
   readonly offset: number;
   readonly byteLength: number;
   readonly fd: number;
+  /** Whether the owner is to touch its pages at once, so that no page fault falls into a job. */
+  readonly prefault: boolean;
 }
 
 /** Where rooms come from. Each decoder child is an owner; a slab is mapped in one child only. */
@@ -25,6 +27,8 @@ export interface RoomSource<Memory extends RoomMemory> {
   /** Bytes of all slabs. */
   readonly budgetBytes: number;
   addOwner(owner: number): void;
+  /** The owner can take slabs. */
+  prepareOwner(owner: number): void;
   /** The owner's process has been reaped. */
   removeOwner(owner: number): void;
   /** @throws MediaError no_room, medium_exceeds_pool */

@@ -1,5 +1,6 @@
-/** From a source to encoded bytes: the one entry point for whatever is loaded. */
+/** From a source to an encoded medium: the one entry point for whatever is loaded. */
 import { ABORTED, unlessAborted } from "../abort.ts";
+import { type EncodedMedium, isEncodedFile } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
 import { decodeDataUrl, isDataUrl } from "./data_url.ts";
 import { readLocalFile } from "./local_file.ts";
@@ -16,21 +17,29 @@ export interface FetchLimits {
 }
 
 /**
- * The encoded bytes of a source.
+ * The encoded bytes of a source, or the open file, of which the caller disposes.
  * @param signal settles it at once, though a read that hangs may go on in the background
  * @throws MediaError url_refused, data_url_invalid, file_unreadable, media_too_large, media_empty, invalid_argument, aborted
  */
-export async function fetchMedia(source: MediaSource, limits: FetchLimits, signal?: AbortSignal): Promise<Uint8Array> {
-  const bytes = await unlessAborted(bytesOf(source, limits), signal);
-  if (bytes === ABORTED) throw new MediaError("aborted", "The caller gave up before the medium was read");
-  if (bytes.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
-  if (bytes.byteLength > limits.maxEncodedBytes) {
+export async function fetchMedia(
+  source: MediaSource,
+  limits: FetchLimits,
+  signal?: AbortSignal,
+): Promise<EncodedMedium> {
+  const reading = mediumOf(source, limits);
+  const encoded = await unlessAborted(reading, signal);
+  if (encoded === ABORTED) {
+    void reading.then((late) => isEncodedFile(late) && late.dispose());
+    throw new MediaError("aborted", "The caller gave up before the medium was read");
+  }
+  if (encoded.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
+  if (!isEncodedFile(encoded) && encoded.byteLength > limits.maxEncodedBytes) {
     throw new MediaError("media_too_large", `The medium is larger than the limit of ${limits.maxEncodedBytes} bytes`);
   }
-  return bytes;
+  return encoded;
 }
 
-async function bytesOf(source: MediaSource, limits: FetchLimits): Promise<Uint8Array> {
+async function mediumOf(source: MediaSource, limits: FetchLimits): Promise<EncodedMedium> {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (typeof source === "string" || source instanceof URL) {

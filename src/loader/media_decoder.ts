@@ -1,8 +1,9 @@
 /** Fetching and decoding without an agent: what works on a machine that has no libnixl. */
 
 import type { z } from "zod";
-import { locateFfmpeg } from "../../ffi/locate.ts";
+import { locateFfmpeg, locateLibWebp, locateTurboJpeg } from "../../ffi/locate.ts";
 import { type Decoded, type DecodedTensor, type DecodeRequest, DecoderPool, sniffMedia } from "../decode/index.ts";
+import { isEncodedFile, startOf } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
 import { fetchMedia, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
@@ -39,10 +40,14 @@ export class MediaDecoder implements AsyncDisposable {
    */
   static async open(options: MediaDecoderOptions = {}): Promise<MediaDecoder> {
     const settings = parseOptions(mediaDecoderOptionsSchema, options, "decoder options");
-    const ffmpeg = locateFfmpeg();
+    const native = {
+      ffmpegPath: locateFfmpeg().path,
+      turboJpegPath: locateTurboJpeg().path,
+      webpPath: locateLibWebp().path,
+    };
     const pool = new SlabPool(settings.pool);
     try {
-      const decoders = await DecoderPool.open<Room>(pool, ffmpeg.path, settings.decoders);
+      const decoders = await DecoderPool.open<Room>(pool, native, settings.decoders);
       return new MediaDecoder(settings, pool, decoders);
     } catch (error) {
       pool.dispose();
@@ -79,7 +84,12 @@ export class MediaDecoder implements AsyncDisposable {
   async decodeToRoom(source: MediaSource, options: LoadOptions = {}): Promise<Decoded<Room>> {
     const { hashVideo, signal } = parseOptions(loadOptionsSchema, options, "load options");
     const encoded = await fetchMedia(source, this.#settings, signal);
-    return this.#decoders.decode(this.#request(encoded, hashVideo ?? this.#settings.hashVideo), encoded, signal);
+    try {
+      const request = this.#request(startOf(encoded), hashVideo ?? this.#settings.hashVideo);
+      return await this.#decoders.decode(request, encoded, signal);
+    } finally {
+      if (isEncodedFile(encoded)) encoded.dispose();
+    }
   }
 
   /** Ends the decoder processes, waits for them, and gives the memory back. */
@@ -96,8 +106,8 @@ export class MediaDecoder implements AsyncDisposable {
   }
 
   /** Tells from the bytes what is to be done. @throws MediaError media_unsupported */
-  #request(encoded: Uint8Array, hashVideo: boolean): DecodeRequest {
-    const sniffed = sniffMedia(encoded);
+  #request(start: Uint8Array, hashVideo: boolean): DecodeRequest {
+    const sniffed = sniffMedia(start);
     if (sniffed.kind === "refused") throw new MediaError("media_unsupported", `${sniffed.name} is not decoded`);
     const kind = sniffed.kind === "image" ? "image" : "video";
     return { kind, settings: this.#settings[kind], hashVideo };

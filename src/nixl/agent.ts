@@ -26,7 +26,7 @@ export const nixlAgentOptionsSchema = z.strictObject({
     .min(0)
     .max(MAXIMUM_PROGRESS_DELAY)
     .optional()
-    .describe("Pause of the progress thread between polls, µs; default DYN_MM_NIXL_PROGRESS_DELAY_US, else 1000"),
+    .describe("Longest pause of the progress thread, µs; default DYN_MM_NIXL_PROGRESS_DELAY_US, else 5000"),
   drainIntervalMs: z
     .int()
     .min(10)

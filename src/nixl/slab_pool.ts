@@ -8,11 +8,19 @@
  */
 import { z } from "zod";
 import type { NativeRegistration } from "../../ffi/agent.ts";
-import { AddressRange, closeDescriptor, createMemoryFile, PAGE_BYTES, roundToPages } from "../../ffi/memory.ts";
+import {
+  AddressRange,
+  closeDescriptor,
+  createMemoryFile,
+  PAGE_BYTES,
+  roundToPages,
+  touchPages,
+} from "../../ffi/memory.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import type { NixlAgent } from "./agent.ts";
 import { type Extent, FreeExtents } from "./extents.ts";
+import { SlabCleaner } from "./slab_cleaner.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -30,6 +38,12 @@ export const slabPoolOptionsSchema = z
       .positive()
       .default(1024 * MEBIBYTE)
       .describe("Bytes of all slabs together, rounded down to whole slabs; the most that tensors can occupy"),
+    prefault: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Touch all pages at start-up, about a second a GiB, and hand each decoder its first slab ahead: no page fault falls into a request",
+      ),
   })
   .refine((options) => options.budgetBytes >= options.slabBytes, {
     message: "budgetBytes must hold at least one slab",
@@ -50,14 +64,16 @@ export interface SlabGrant {
   readonly byteLength: number;
   /** The slab's memfd; the pool closes it. */
   readonly fd: number;
+  /** Whether its pages are to be touched when it is mapped. */
+  readonly prefault: boolean;
 }
 
 interface Slab {
   readonly offset: number;
   readonly fd: number;
   owner: OwnerId | null;
-  /** Who had it before and may have written to it: another owner must not see that. */
-  lastOwner: OwnerId | null;
+  /** Whether this process had it last, which clears it when another owner gets it: most often it gets it itself again. */
+  wasHosts: boolean;
 }
 
 interface Owner {
@@ -132,6 +148,8 @@ export class Room implements Disposable {
 export class SlabPool implements Disposable {
   readonly slabBytes: number;
   readonly #range: AddressRange;
+  readonly #prefault: boolean;
+  readonly #cleaner = new SlabCleaner();
   #registered: { readonly agent: NixlAgent; readonly registration: NativeRegistration } | null = null;
   readonly #slabs: Slab[] = [];
   readonly #owners = new Map<OwnerId, Owner>();
@@ -147,13 +165,15 @@ export class SlabPool implements Disposable {
   constructor(options: SlabPoolOptions = {}) {
     const settings = parseOptions(slabPoolOptionsSchema, options, "pool options");
     this.slabBytes = settings.slabBytes;
+    this.#prefault = settings.prefault;
     const count = Math.floor(settings.budgetBytes / settings.slabBytes);
     this.#range = new AddressRange(count * this.slabBytes);
     try {
       for (let offset = 0; offset < this.#range.byteLength; offset += this.slabBytes) {
         const fd = createMemoryFile("nixl-media-slab", this.slabBytes);
-        this.#slabs.push({ offset, fd, owner: null, lastOwner: null });
+        this.#slabs.push({ offset, fd, owner: null, wasHosts: false });
         this.#range.mapFile(fd, offset, this.slabBytes);
+        if (settings.prefault) touchPages(this.#range.view(offset, this.slabBytes));
       }
     } catch (error) {
       for (const slab of this.#slabs) closeDescriptor(slab.fd);
@@ -193,6 +213,13 @@ export class SlabPool implements Disposable {
   /** A new owner without slabs. */
   addOwner(owner: OwnerId): void {
     this.#owners.set(owner, { free: new FreeExtents(), alive: true });
+  }
+
+  /** The owner can take slabs. When pages are touched ahead, its first one is handed over ahead too, if there is one to spare. */
+  prepareOwner(owner: OwnerId): void {
+    const entry = this.#owners.get(owner);
+    const spare = this.#slabs.find((slab) => slab.owner === null);
+    if (this.#prefault && entry?.alive && spare && !this.#disposed) this.#grant(owner, entry, spare);
   }
 
   /**
@@ -268,6 +295,7 @@ export class SlabPool implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    this.#cleaner.dispose();
     for (const room of this.#rooms) room.dispose();
     for (const slab of this.#slabs) closeDescriptor(slab.fd);
     try {
@@ -309,14 +337,25 @@ export class SlabPool implements Disposable {
 
   /** When the owner cannot be told, it is its business to end: the slab may be mapped there already and stays its own. */
   #grant(owner: OwnerId, entry: Owner, slab: Slab): void {
-    if (slab.lastOwner !== null && slab.lastOwner !== owner) this.#range.view(slab.offset, this.slabBytes).fill(0);
+    this.#cleaner.finish(slab.offset);
+    if (slab.wasHosts && owner !== HOST_OWNER) this.#viewOf(slab).fill(0);
     slab.owner = owner;
-    slab.lastOwner = owner;
+    slab.wasHosts = owner === HOST_OWNER;
     try {
-      this.onGrant?.({ owner, offset: slab.offset, byteLength: this.slabBytes, fd: slab.fd });
+      this.onGrant?.({
+        owner,
+        offset: slab.offset,
+        byteLength: this.slabBytes,
+        fd: slab.fd,
+        prefault: this.#prefault,
+      });
     } finally {
       entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
     }
+  }
+
+  #viewOf(slab: Slab): Uint8Array {
+    return this.#range.view(slab.offset, this.slabBytes);
   }
 
   #isEmpty(slab: Slab): boolean {
@@ -331,8 +370,9 @@ export class SlabPool implements Disposable {
 
   #reclaim(owner: OwnerId, entry: Owner): void {
     for (const slab of this.#slabs) {
-      if (slab.owner === owner && entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes }))
-        slab.owner = null;
+      if (slab.owner !== owner || !entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) continue;
+      slab.owner = null;
+      if (owner !== HOST_OWNER) this.#cleaner.add(slab.offset, this.#viewOf(slab));
     }
     if (!entry.alive && !this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
   }

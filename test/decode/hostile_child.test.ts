@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { createFile } from "../../ffi/process.ts";
 import { DecoderPool } from "../../src/decode/index.ts";
+import type { EncodedMedium } from "../../src/encoded.ts";
 import type { Room } from "../../src/nixl/index.ts";
 import { SlabPool } from "../../src/nixl/index.ts";
 import { wrongTensors } from "../support/hostile_child.ts";
@@ -13,7 +15,12 @@ let pool: DecoderPool<Room>;
 
 beforeAll(async () => {
   rooms = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE });
-  pool = await DecoderPool.open<Room>(rooms, null, { children: 2, jobTimeoutMs: 1000 }, PROGRAM);
+  pool = await DecoderPool.open<Room>(
+    rooms,
+    { ffmpegPath: null, turboJpegPath: null, webpPath: null },
+    { children: 2, jobTimeoutMs: 1000 },
+    PROGRAM,
+  );
 });
 
 afterAll(async () => {
@@ -21,8 +28,8 @@ afterAll(async () => {
   rooms.dispose();
 });
 
-function decode(scenario: string, byteLength = 10) {
-  return pool.decode({ kind: "image", settings: { scenario }, hashVideo: false }, new Uint8Array(byteLength));
+function decode(scenario: string, encoded: EncodedMedium = new Uint8Array(10)) {
+  return pool.decode({ kind: "image", settings: { scenario }, hashVideo: false }, encoded);
 }
 
 async function expectHonestWork(): Promise<void> {
@@ -61,10 +68,11 @@ test("a medium is given to one child only, whatever that child says of room", as
 
 test("a child that takes no media off its channel does not hold up this process", async () => {
   const openDescriptors = () => readdirSync("/proc/self/fd").length;
+  using file = createFile("medium", 10);
+  const medium: EncodedMedium = { ...file, byteLength: 10, start: file.bytes };
   const before = openDescriptors();
   const codes = new Set<string>();
-  for (let i = 0; i < 700; i++)
-    codes.add((await decode("media not received", 5 * MEBIBYTE).catch((error) => error)).code);
+  for (let i = 0; i < 700; i++) codes.add((await decode("media not received", medium).catch((error) => error)).code);
   expect([...codes].toSorted()).toEqual(["media_corrupt", "system_failed"]);
   expect(openDescriptors()).toBeLessThanOrEqual(before + 4);
   await expectHonestWork();

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { MediaDecoder, type MediaDecoderOptions } from "../../src/index.ts";
+import { MediaDecoder, type MediaDecoderOptions, type MediaError } from "../../src/index.ts";
 import { PROJECT } from "../support/cli.ts";
 import { mediaPath, noisePng } from "../support/media.ts";
 import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
@@ -143,6 +144,84 @@ test("a job that runs and one that waits fail when the decoder is disposed, and 
   await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "closed" });
 });
 
+test("a decoder that is stopped is ended at the time limit, and the next job works", async () => {
+  const decoder = await open({ decoders: { children: 1, jobTimeoutMs: 300 } });
+  const [child = 0] = decoder.childPids;
+  process.kill(child, "SIGSTOP");
+  await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "decoder_timeout", retryable: true });
+  expect(isAlive(child)).toBe(false);
+  expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  await expectStillWorks(decoder);
+});
+
+test("an ffmpeg that is killed costs its clip alone, and its decoder works on", async () => {
+  const decoder = await open();
+  const job = decoder.decode(LONG);
+  const { child, ffmpeg } = await busyChild(decoder);
+  process.kill(ffmpeg, "SIGKILL");
+  await expect(job).rejects.toMatchObject({ code: "decoder_crashed", retryable: true });
+  expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  await expectStillWorks(decoder);
+  expect(decoder.childPids).toEqual([child]);
+});
+
+test("five hundred loads that are given up at random moments leave no memory, process or descriptor", async () => {
+  const decoder = await open({ decoders: { children: 2 } });
+  await expectStillWorks(decoder);
+  const openDescriptors = () => readdirSync("/proc/self/fd").length;
+  const before = openDescriptors();
+  const sources = [SMALL, { path: mediaPath("odd.jpg") }, { path: mediaPath("h264.mp4") }, await noisePng(900, 600)];
+  const codes = new Set<string>();
+  const load = async (index: number): Promise<void> => {
+    const controller = new AbortController();
+    const timer = setTimeout(() => controller.abort(), (index * 7919) % 60);
+    try {
+      using _ = await decoder.decode(sources[index % sources.length] ?? SMALL, { signal: controller.signal });
+      codes.add("done");
+    } catch (error) {
+      codes.add((error as MediaError).code);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  for (let first = 0; first < 500; first += 20) {
+    await Promise.all(Array.from({ length: 20 }, (_, index) => load(first + index)));
+  }
+  expect([...codes].toSorted()).toEqual(["aborted", "done"]);
+  expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  expect(decoder.queueLength).toBe(0);
+  await eventually("as many decoders as there should be, and nothing else", () => {
+    const descendants = descendantsOf(process.pid);
+    return descendants.length === 2 && decoder.childPids.every((pid) => descendants.includes(pid));
+  });
+  await eventually("no descriptor is left", () => openDescriptors() <= before);
+  await expectStillWorks(decoder);
+}, 60_000);
+
+describe("decoders are replaced by fresh ones", () => {
+  test("after so many media, without a pause and without a failure", async () => {
+    const decoder = await open({ decoders: { children: 1, recycleAfterJobs: 3 } });
+    const seen = new Set(decoder.childPids);
+    await eventually("several have had their turn", async () => {
+      await expectStillWorks(decoder);
+      for (const pid of decoder.childPids) seen.add(pid);
+      return seen.size >= 4;
+    });
+    await eventually("the old ones are gone", () => [...seen].filter(isAlive).length === 1);
+    expect(decoder.pool.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  });
+
+  test("when they hold much memory, and what they decoded stays as it was", async () => {
+    const decoder = await open({ decoders: { children: 1, recycleAboveBytes: 1 } });
+    const [child = 0] = decoder.childPids;
+    using decoded = await decoder.decode(SMALL);
+    const copy = decoded.bytes.slice();
+    await eventually("another one took its place", () => !isAlive(child) && decoder.childPids.length > 0);
+    for (let i = 0; i < 10; i++) await expectStillWorks(decoder);
+    expect(Buffer.compare(decoded.bytes, copy)).toBe(0);
+  });
+});
+
 describe("memory", () => {
   test("a tensor larger than a slab spans neighbouring ones, whole and right", async () => {
     const png = await noisePng(1000, 700);
@@ -152,6 +231,18 @@ describe("memory", () => {
     using single = await roomy.decode(png);
     expect(spanning.bytes.byteLength).toBeGreaterThan(2 * MEBIBYTE);
     expect(Buffer.compare(spanning.bytes, single.bytes)).toBe(0);
+  });
+
+  test("that is touched ahead is handed to the decoders ahead", async () => {
+    const decoder = await open({
+      decoders: { children: 2 },
+      pool: { slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE, prefault: true },
+    });
+    const rooms = await Promise.all([1, 2, 3, 4].map(() => decoder.decodeToRoom(SMALL)));
+    const slabs = new Set(rooms.map(({ room }) => Math.floor(room.offset / MEBIBYTE)));
+    expect([...slabs].every((slab) => slab < 2)).toBe(true);
+    for (const { room } of rooms) room.dispose();
+    await expectStillWorks(decoder);
   });
 
   test("encoded media larger than a child's inbox come through", async () => {

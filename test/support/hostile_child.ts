@@ -7,6 +7,7 @@ import type { ParentMessage } from "../../src/decode/protocol.ts";
 type Job = Extract<ParentMessage, { type: "job" }>;
 
 const IMAGE = { Image: { format: "Png", color_type: "Rgb8", layout: "HWC" } };
+const TIMINGS = { decodeMs: 1, hashMs: 0 };
 const SOUND = { shape: [2, 2, 3], dtype: "UINT8", metadata: IMAGE, byteLength: 12, contentHash: "0123456789abcdef" };
 const CLIP = { Video: { source_fps: 1, source_duration: 1, sampled_timestamps: [0] } };
 
@@ -36,17 +37,19 @@ function answer(job: Job, scenario: string): void {
   };
   const fail = (code: string, text: string): void => say({ type: "failed", code, message: text, cause: null });
   const SCENARIOS: Record<string, () => void> = {
-    honest: () => withRoom(() => say({ type: "done", tensor: SOUND })),
+    honest: () => withRoom(() => say({ type: "done", tensor: SOUND, timings: TIMINGS })),
     "a refusal that there was not": () => fail("no_room", "there is none"),
     "a code that is the parent's": () => fail("closed", "closed"),
     "a message without end": () => fail("media_corrupt", "x".repeat(100_000)),
     "media not received": () => fail("media_corrupt", "not looked at"),
     "no message": () => say({ hello: "world" }),
-    "done without a room": () => say({ type: "done", tensor: SOUND }),
+    "done without a room": () => say({ type: "done", tensor: SOUND, timings: TIMINGS }),
     silence: () => {},
   };
   say({ type: "taken" });
-  const act = SCENARIOS[scenario] ?? (() => withRoom(() => say({ type: "done", tensor: WRONG_TENSORS[scenario] })));
+  const act =
+    SCENARIOS[scenario] ??
+    (() => withRoom(() => say({ type: "done", tensor: WRONG_TENSORS[scenario], timings: TIMINGS })));
   act();
 }
 

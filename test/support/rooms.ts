@@ -8,6 +8,8 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
   const rooms: DecodeRoom[] = [];
   const context: DecodeContext = {
     ffmpegPath: null,
+    turboJpegPath: null,
+    webpPath: null,
     threads: 1,
     async room(payloadLength, headerLength = PAGE) {
       const start = Math.ceil(headerLength / PAGE) * PAGE;
@@ -15,6 +17,7 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
       const memory = new Uint8Array(start + payloadLength).fill(0xa5);
       const room: DecodeRoom = {
         payload: memory.subarray(start),
+        hashMs: 0,
         header: memory.subarray(0, start),
         span: (header, payload) => memory.subarray(start - header, start + payload),
       };
@@ -28,6 +31,8 @@ export function roomContext(): { context: DecodeContext; rooms: DecodeRoom[] } {
 /** A decode context of a pool that is full. */
 export const fullContext: DecodeContext = {
   ffmpegPath: null,
+  turboJpegPath: null,
+  webpPath: null,
   threads: 1,
   room: () => Promise.reject(new MediaError("no_room", "The pool has no room now")),
 };

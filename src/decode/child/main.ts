@@ -4,9 +4,9 @@
  */
 import { writeFileSync } from "node:fs";
 import { closeOnExec } from "../../../ffi/memory.ts";
-import { dieWithParent, limitMemoryGrowth } from "../../../ffi/process.ts";
+import { dieWithParent, limitMemoryGrowth, privateMemory } from "../../../ffi/process.ts";
 import { asMediaError, MediaError } from "../../errors.ts";
-import type { DecodeContext, DecodedTensor, DecodeRoom } from "../contract.ts";
+import type { DecodeContext, DecodedTensor, DecodeRoom, DecodeTimings, NativeDecoders } from "../contract.ts";
 import { decodeImage } from "../image/decode.ts";
 import type { ImageOptions } from "../image/options.ts";
 import { CHANNEL_DESCRIPTOR, type ChildMessage, childCode, type ParentMessage } from "../protocol.ts";
@@ -21,7 +21,7 @@ type RoomAnswer = Extract<ParentMessage, { type: "room" | "refused" }>;
 const OUT_OF_MEMORY_SCORE = "1000";
 
 let memory: ChildMemory | undefined;
-let ffmpegPath: string | null = null;
+let native: NativeDecoders = { ffmpegPath: null, turboJpegPath: null, webpPath: null };
 let roomAsked: ((answer: RoomAnswer) => void) | null = null;
 
 function say(message: ChildMessage): void {
@@ -31,35 +31,71 @@ function say(message: ChildMessage): void {
 function start(message: Start): void {
   memory = new ChildMemory(message.poolBytes);
   limitMemoryGrowth(message.memoryLimitBytes);
-  ffmpegPath = message.ffmpegPath;
+  native = message.native;
   say({ type: "ready" });
 }
 
-async function askForRoom(id: number, payloadBytes: number, headerBytes: number): Promise<DecodeRoom> {
+async function roomFor({ id, room: given }: Job, payloadBytes: number, headerBytes: number): Promise<DecodeRoom> {
+  if (given?.payloadBytes === payloadBytes && given.headerBytes >= headerBytes) return started().room(given);
   const { promise, resolve } = Promise.withResolvers<RoomAnswer>();
   roomAsked = resolve;
   say({ type: "need", id, payloadBytes, headerBytes });
   const answer = await promise;
   if (answer.type === "refused") throw new MediaError(answer.code, answer.message);
-  return started().room(answer.offset, answer.headerBytes, answer.payloadBytes);
+  return started().room(answer.room);
+}
+
+/** How soon after a job the child says what memory it holds, ms; one timer for all jobs in that time. */
+const MEMORY_REPORT_DELAY_MS = 100;
+let isMemoryReportDue = false;
+
+function reportMemory(): void {
+  if (isMemoryReportDue) return;
+  isMemoryReportDue = true;
+  setTimeout(() => {
+    isMemoryReportDue = false;
+    say({ type: "memory", privateBytes: privateMemory() });
+  }, MEMORY_REPORT_DELAY_MS);
+}
+
+/** Tells time spent waiting for rooms and hashing from time spent decoding. */
+class JobClock {
+  readonly #started = performance.now();
+  #waitedMs = 0;
+  #room: DecodeRoom | null = null;
+
+  async room(asked: () => Promise<DecodeRoom>): Promise<DecodeRoom> {
+    const before = performance.now();
+    this.#room = await asked();
+    this.#waitedMs += performance.now() - before;
+    return this.#room;
+  }
+
+  get timings(): DecodeTimings {
+    const hashMs = this.#room?.hashMs ?? 0;
+    return { decodeMs: Math.max(0, performance.now() - this.#started - this.#waitedMs - hashMs), hashMs };
+  }
 }
 
 async function run(job: Job): Promise<void> {
   try {
     using encoded = started().encoded(job.source, job.byteLength);
     say({ type: "taken", id: job.id });
+    const clock = new JobClock();
     const context: DecodeContext = {
-      room: (payloadBytes, headerBytes = 1) => askForRoom(job.id, payloadBytes, headerBytes),
-      ffmpegPath,
+      room: (payloadBytes, headerBytes = 1) => clock.room(() => roomFor(job, payloadBytes, headerBytes)),
+      ...native,
       threads: job.threads,
     };
     const { shape, dtype, metadata, byteLength, contentHash } = await decode(job, encoded.bytes, context);
-    say({ type: "done", id: job.id, tensor: { shape: [...shape], dtype, metadata, byteLength, contentHash } });
+    const tensor = { shape: [...shape], dtype, metadata, byteLength, contentHash };
+    say({ type: "done", id: job.id, tensor, timings: clock.timings });
   } catch (error) {
     const known = asMediaError(error, "decoder_failed", "The decoder failed in a way that it should not");
     const cause = known.cause instanceof Error ? String(known.cause).slice(0, 1000) : null;
     say({ type: "failed", id: job.id, code: childCode(known.code), message: known.message.slice(0, 500), cause });
   }
+  reportMemory();
 }
 
 function decode(job: Job, encoded: Uint8Array, context: DecodeContext): Promise<DecodedTensor> {
@@ -80,7 +116,7 @@ function receive(message: ParentMessage): void {
       start(message);
       return;
     case "slab":
-      started().addSlab(message.offset, message.byteLength);
+      started().addSlab(message);
       return;
     case "room":
     case "refused":

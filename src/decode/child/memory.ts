@@ -1,8 +1,10 @@
 /** The child's side of the shared memory: its slabs at the offsets they have in the pool, its inbox, and media files. */
-import { AddressRange, closeDescriptor, receiveDescriptor, roundToPages } from "../../../ffi/memory.ts";
+import { AddressRange, closeDescriptor, receiveDescriptor, roundToPages, touchPages } from "../../../ffi/memory.ts";
 import { MediaError } from "../../errors.ts";
 import type { DecodeRoom } from "../contract.ts";
-import { CHANNEL_DESCRIPTOR, INBOX_BYTES, INBOX_TAG } from "../protocol.ts";
+import { CHANNEL_DESCRIPTOR, INBOX_BYTES, INBOX_TAG, type ParentMessage, type RoomPlace } from "../protocol.ts";
+
+type Slab = Extract<ParentMessage, { type: "slab" }>;
 
 /** Encoded bytes in shared memory; `dispose()` unmaps those that came in a file of their own. */
 export interface EncodedBytes extends Disposable {
@@ -22,24 +24,31 @@ export class ChildMemory {
   }
 
   /** Maps the slab whose descriptor waits on the channel. */
-  addSlab(offset: number, byteLength: number): void {
+  addSlab({ offset, byteLength, prefault }: Slab): void {
     mapReceived(this.#pool, offset + 1, offset, byteLength);
+    if (prefault) touchPages(this.#pool.view(offset, byteLength));
   }
 
   /** The encoded bytes of a job. */
   encoded(source: "inbox" | "file", byteLength: number): EncodedBytes {
     if (source === "inbox") return { bytes: this.#inbox.view(0, byteLength), [Symbol.dispose]: () => {} };
     const range = new AddressRange(roundToPages(byteLength));
-    mapReceived(range, null, 0, range.byteLength);
+    const { fd } = receiveDescriptor(CHANNEL_DESCRIPTOR);
+    try {
+      range.mapFileToRead(fd, 0, range.byteLength);
+    } finally {
+      closeDescriptor(fd);
+    }
     return { bytes: range.view(0, byteLength), [Symbol.dispose]: () => range.release() };
   }
 
   /** A room that the parent gave: `headerBytes` at `offset`, the payload behind. */
-  room(offset: number, headerBytes: number, payloadBytes: number): DecodeRoom {
+  room({ offset, headerBytes, payloadBytes }: RoomPlace): DecodeRoom {
     const all = this.#pool.view(offset, headerBytes + payloadBytes);
     return {
       header: all.subarray(0, headerBytes),
       payload: all.subarray(headerBytes),
+      hashMs: 0,
       span: (headerLength, payloadLength) => {
         if (headerLength > headerBytes || payloadLength > payloadBytes) {
           throw new MediaError("decoder_failed", "a decoder asked for more of its room than it was given");
@@ -51,10 +60,10 @@ export class ChildMemory {
 }
 
 /** Takes the next descriptor off the channel, maps it and closes it; the mapping keeps the memory. */
-function mapReceived(range: AddressRange, expectedTag: number | null, offset: number, byteLength: number): void {
+function mapReceived(range: AddressRange, expectedTag: number, offset: number, byteLength: number): void {
   const { fd, tag } = receiveDescriptor(CHANNEL_DESCRIPTOR);
   try {
-    if (expectedTag !== null && tag !== expectedTag) {
+    if (tag !== expectedTag) {
       throw new MediaError("decoder_failed", `descriptor ${tag} came where ${expectedTag} was expected`);
     }
     range.mapFile(fd, offset, byteLength);

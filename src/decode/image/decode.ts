@@ -6,11 +6,18 @@
  */
 import { MediaError } from "../../errors.ts";
 import { type ColorType, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
-import { type DecodeContext, type DecodedTensor, hashInRoom } from "../contract.ts";
+import {
+  type DecodeContext,
+  type DecodedTensor,
+  type DecodeRoom,
+  hashInRoom,
+  type NativeDecoders,
+} from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
 import { decoderFailure } from "./decoders/failure.ts";
 import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
+import { decodeInPlace } from "./decoders/in_place.ts";
 import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
 import type { DecodedPicture } from "./decoders/picture.ts";
 import { decodeQoi } from "./decoders/qoi.ts";
@@ -39,20 +46,14 @@ const COLOR_TYPES: Readonly<Record<ChannelCount, ColorType>> = {
 export async function decodeImage(
   encoded: Uint8Array,
   options: ImageOptions,
-  context: Pick<DecodeContext, "room">,
+  context: Pick<DecodeContext, "room"> & NativeDecoders,
 ): Promise<DecodedTensor> {
   const format = sniffImage(encoded);
   const header = readImageHeader(encoded, format);
   judgeImageLimits(format, header, options.limits);
   const room = await context.room(header.width * header.height * header.channels);
-  const picture = await decodePicture(encoded, format, header);
-  const { width, height, channels } = picture;
+  const { width, height, channels } = await decodeInto(room, encoded, format, header, context);
   const byteLength = width * height * channels;
-  if (width > header.width || height > header.height || channels > header.channels) {
-    throw corruptImage(format, "it decodes to more than its header says");
-  }
-
-  picture.writeTo(room.payload.subarray(0, byteLength));
   const shape = [height, width, channels];
   const metadata: MediaMetadata = { Image: { format, color_type: COLOR_TYPES[channels], layout: "HWC" } };
   const contentHash = hashInRoom(room, imageHashHeader(shape, UINT8), byteLength);
@@ -67,6 +68,24 @@ function sniffImage(encoded: Uint8Array): DecodableFormat {
     throw new MediaError("media_unsupported", `${sniffed.format} images are not decoded`);
   }
   throw new MediaError("media_unsupported", `not an image of a format that is decoded: ${sniffed.name}`);
+}
+
+/** Decodes into the beginning of the room. @returns what became of the picture: never more than the header says */
+async function decodeInto(
+  room: DecodeRoom,
+  encoded: Uint8Array,
+  format: DecodableFormat,
+  header: ImageHeader,
+  native: NativeDecoders,
+): Promise<Pick<DecodedPicture, "width" | "height" | "channels">> {
+  if (decodeInPlace(native, encoded, format, header, room.payload)) return header;
+  const picture = await decodePicture(encoded, format, header);
+  const { width, height, channels } = picture;
+  if (width > header.width || height > header.height || channels > header.channels) {
+    throw corruptImage(format, "it decodes to more than its header says");
+  }
+  picture.writeTo(room.payload.subarray(0, width * height * channels));
+  return picture;
 }
 
 /**

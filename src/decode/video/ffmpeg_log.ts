@@ -76,7 +76,7 @@ export function programFailure(outcome: ProgramOutcome): MediaError | null {
   const signal = received === undefined ? outcome.signal : Number(received);
   const log = errorLines(outcome.log).join("\n");
   if (signal === SIGNAL_CPU_LIMIT) return new MediaError("decoder_timeout", "ffmpeg used up its processor time");
-  if (signal !== null) return new MediaError("decoder_failed", `ffmpeg was ended by signal ${signal}`);
+  if (signal !== null) return new MediaError("decoder_crashed", `ffmpeg was ended by signal ${signal}`);
   if (exitCode === 0) return null;
   if (NO_STREAM.test(log)) return new MediaError("no_video_stream", "the container holds no video");
   if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for this clip's codec");

@@ -132,10 +132,10 @@ describe("what ffmpeg says", () => {
   test("failures of the program are the host's, failures of the clip are not", () => {
     const code = (exitCode: number | null, signal: number | null, text: string): string | undefined =>
       programFailure({ exitCode, signal, log: text })?.code;
-    expect(code(null, 11, "")).toBe("decoder_failed");
+    expect(code(null, 11, "")).toBe("decoder_crashed");
     expect(code(null, 24, "")).toBe("decoder_timeout");
     expect(code(255, null, "[info] Exiting normally, received signal 24.\n")).toBe("decoder_timeout");
-    expect(code(255, null, "[info] Exiting normally, received signal 2.\n")).toBe("decoder_failed");
+    expect(code(255, null, "[info] Exiting normally, received signal 2.\n")).toBe("decoder_crashed");
     expect(code(127, null, "sh: not found")).toBe("ffmpeg_unavailable");
     expect(code(1, null, "[error] Unrecognized option 'fps_mode'.")).toBe("ffmpeg_unavailable");
     expect(code(1, null, "[fatal] Stream map '0:V:0' matches no streams.")).toBe("no_video_stream");

@@ -5,7 +5,7 @@
 import { JsColorType, Transformer } from "@napi-rs/image";
 import type { DecodableFormat } from "../header.ts";
 import type { ChannelCount, ImageHeader } from "../image_header.ts";
-import { unsupportedImage } from "../refusals.ts";
+import { corruptImage, unsupportedImage } from "../refusals.ts";
 import type { DecodedPicture } from "./picture.ts";
 
 interface PixelKind {
@@ -31,10 +31,12 @@ export async function decodeWithImageRs(
   header: ImageHeader,
 ): Promise<DecodedPicture> {
   const transformer = new Transformer(format === "Avif" ? withAvifBrand(encoded) : encoded);
-  const { width, height, colorType } = await transformer.metadata();
-  const kind = PIXEL_KINDS.get(colorType);
-  if (!kind) throw unsupportedImage(format, "floating-point samples are not decoded");
-  const pixels = await transformer.rawPixels();
+  const { width, height, kind } = await pictureOf(transformer, format, header);
+  // On this thread, which has nothing else to do: handing over costs more than a small picture.
+  const pixels = transformer.rawPixelsSync();
+  if (pixels.byteLength !== width * height * kind.channels * (kind.bits / 8)) {
+    throw corruptImage(format, "it does not decode to what its header says");
+  }
   const samples = kind.bits === 16 ? uint16View(pixels) : pixels;
   // It makes RGBA of 8 bits of every AVIF.
   const dropsAlpha = format === "Avif" && header.channels === 3 && kind.channels === 4;
@@ -49,6 +51,20 @@ export async function decodeWithImageRs(
       else payload.set(samples);
     },
   };
+}
+
+/** Size and samples of the picture that will come out. */
+async function pictureOf(
+  transformer: Transformer,
+  format: DecodableFormat,
+  { width, height, channels, bytesPerPixel }: ImageHeader,
+): Promise<{ width: number; height: number; kind: PixelKind }> {
+  // A PNG's header says it all; asking takes as long as a small picture.
+  if (format === "Png") return { width, height, kind: { channels, bits: bytesPerPixel > channels ? 16 : 8 } };
+  const metadata = await transformer.metadata();
+  const kind = PIXEL_KINDS.get(metadata.colorType);
+  if (!kind) throw unsupportedImage(format, "floating-point samples are not decoded");
+  return { width: metadata.width, height: metadata.height, kind };
 }
 
 /** Rounds a 16-bit sample to 8 bits in integers, as the `image` crate's own conversion does. */

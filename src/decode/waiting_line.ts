@@ -1,0 +1,78 @@
+/** Media that wait for a decoder child, within limits. */
+import { type EncodedMedium, isEncodedFile } from "../encoded.ts";
+import { MediaError } from "../errors.ts";
+import type { Decoded, DecoderChild, RoomRefused } from "./decoder_child.ts";
+import type { DecodeRequest } from "./protocol.ts";
+import type { RoomMemory } from "./rooms.ts";
+
+/** A medium on its way to a child, and what it has met so far. */
+export interface WaitingJob<Memory extends RoomMemory> {
+  readonly request: DecodeRequest;
+  readonly encoded: EncodedMedium;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (decoded: Decoded<Memory>) => void;
+  readonly reject: (error: unknown) => void;
+  /** Children whose slabs had no room for it. */
+  readonly refusedBy: Set<DecoderChild<Memory>>;
+  /** The last refusal. */
+  refusal: RoomRefused | null;
+  /** Whether children were ended to make room for it. */
+  madeRoom: boolean;
+  /** Whether a child was gone before it began with it. */
+  wasNotTaken: boolean;
+}
+
+/** Jobs in the order in which they came, and the memory that they hold. */
+export class WaitingLine<Memory extends RoomMemory> {
+  readonly #limits: { readonly queueLimit: number; readonly queueBytes: number };
+  readonly #jobs: WaitingJob<Memory>[] = [];
+  #bytes = 0;
+
+  constructor(limits: { readonly queueLimit: number; readonly queueBytes: number }) {
+    this.#limits = limits;
+  }
+
+  get length(): number {
+    return this.#jobs.length;
+  }
+
+  /** Those that wait now; the line may change while they are looked at. */
+  jobs(): readonly WaitingJob<Memory>[] {
+    return [...this.#jobs];
+  }
+
+  /** @throws MediaError overloaded when one more would be too many */
+  checkSpace(encoded: EncodedMedium): void {
+    const { queueLimit, queueBytes } = this.#limits;
+    if (this.#jobs.length >= queueLimit) throw overloadedError(`${queueLimit} media wait already`);
+    if (this.#bytes + heldBytes(encoded) > queueBytes) throw overloadedError(`${this.#bytes} bytes wait already`);
+  }
+
+  add(job: WaitingJob<Memory>): void {
+    this.#bytes += heldBytes(job.encoded);
+    this.#jobs.push(job);
+  }
+
+  addFirst(job: WaitingJob<Memory>): void {
+    this.#bytes += heldBytes(job.encoded);
+    this.#jobs.unshift(job);
+  }
+
+  /** @returns whether it was waiting */
+  remove(job: WaitingJob<Memory>): boolean {
+    const index = this.#jobs.indexOf(job);
+    if (index < 0) return false;
+    this.#jobs.splice(index, 1);
+    this.#bytes -= heldBytes(job.encoded);
+    return true;
+  }
+}
+
+export function overloadedError(reason: string): MediaError {
+  return new MediaError("overloaded", `No decoder is free for the medium: ${reason}`);
+}
+
+/** Memory that a waiting medium takes in this process, bytes; a file waits where it is. */
+function heldBytes(encoded: EncodedMedium): number {
+  return isEncodedFile(encoded) ? 0 : encoded.byteLength;
+}

@@ -1,0 +1,24 @@
+/** Encoded media on their way from where they are read to where they are decoded. */
+
+/** A file that is read where it is decoded: large ones need not pass through this process's memory. */
+export interface EncodedFile extends Disposable {
+  /** Open for reading. */
+  readonly fd: number;
+  readonly byteLength: number;
+  /** Its first bytes, which tell what it is. */
+  readonly start: Uint8Array;
+  /** Closes it. */
+  dispose(): void;
+}
+
+/** A whole medium in memory, or a file. */
+export type EncodedMedium = Uint8Array | EncodedFile;
+
+export function isEncodedFile(encoded: EncodedMedium): encoded is EncodedFile {
+  return !(encoded instanceof Uint8Array);
+}
+
+/** The beginning of a medium: all of it when it is in memory. */
+export function startOf(encoded: EncodedMedium): Uint8Array {
+  return isEncodedFile(encoded) ? encoded.start : encoded;
+}

@@ -1,0 +1,53 @@
+import { describe, expect, test } from "bun:test";
+import { imageOptionsSchema } from "../../src/decode/image/options.ts";
+import { roomAhead } from "../../src/decode/room_ahead.ts";
+import { mediaBytes, noisePng } from "../support/media.ts";
+
+const image = (limits: object | null = {}) =>
+  ({ kind: "image", settings: imageOptionsSchema.parse({ limits }), hashVideo: false }) as const;
+
+describe("the room for an image is told from its first bytes", () => {
+  test.each([
+    ["odd.jpg", 333 * 501 * 3],
+    ["jpg_gray.jpg", 43 * 61],
+    ["rgba.png", 43 * 61 * 4],
+    ["rgb16.png", 43 * 61 * 3],
+    ["lossy_alpha.webp", 43 * 61 * 4],
+  ])("%s", async (name, byteLength) => {
+    expect(roomAhead(image(), await mediaBytes(name))).toBe(byteLength);
+  });
+
+  test("of a large file too", async () => {
+    expect(roomAhead(image(), await noisePng(400, 300))).toBe(400 * 300 * 3);
+  });
+});
+
+describe("the decoder has to ask", () => {
+  test.each(["rgb.tiff", "static.gif", "rgb.avif"])("for %s, whose header may be anywhere", async (name) => {
+    expect(roomAhead(image(), await mediaBytes(name))).toBeNull();
+  });
+
+  test("for a clip", async () => {
+    const request = { ...image(), kind: "video" } as const;
+    expect(roomAhead(request, await mediaBytes("h264.mp4"))).toBeNull();
+  });
+
+  test.each(["bad_zero_width.png", "bad_header_only.jpg", "bad_text.jpg", "bad_empty.png"])(
+    "for %s, whose header is no good",
+    async (name) => {
+      expect(roomAhead(image(), await mediaBytes(name))).toBeNull();
+    },
+  );
+
+  test("for a picture over the limits", async () => {
+    const encoded = await mediaBytes("odd.jpg");
+    expect(roomAhead(image({ max_image_width: 100 }), encoded)).toBeNull();
+    expect(roomAhead(image(null), await mediaBytes("bad_bomb_12000.png"))).toBeNull();
+  });
+
+  test("for a JPEG whose frame header is farther behind than is looked", async () => {
+    const jpeg = await mediaBytes("odd.jpg");
+    const fill = new Uint8Array(16 * 1024 * 1024).fill(0xff);
+    expect(roomAhead(image(), Buffer.concat([jpeg.subarray(0, 2), fill, jpeg.subarray(2)]))).toBeNull();
+  });
+});
