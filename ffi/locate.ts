@@ -139,20 +139,28 @@ export function findFfmpeg(scope: SearchScope): LocatedPart {
 
 /**
  * Searches libturbojpeg: TURBOJPEG_PATH, the system's library folders, the package @julusian/jpeg-turbo, the folder that
- * set-up fills. The system's goes before them since it gets security updates by itself.
+ * set-up fills. The system's goes before them since it gets security updates by itself; unless it is older than 3.0, which
+ * cannot decode a picture with two threads.
  * @throws MediaError native_missing when TURBOJPEG_PATH names no library
  */
 export function findTurboJpeg(scope: SearchScope): LocatedPart {
+  const system = systemLibrary(TURBOJPEG_FILES, [], scope);
   return (
     libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", scope.environment) ??
-    systemLibrary(TURBOJPEG_FILES, [], scope) ??
+    (system && decodesBands(system.path) ? system : null) ??
     partOfNpm(join(TURBOJPEG_PACKAGE.name, TURBOJPEG_PACKAGE.file), isSharedLibrary, scope) ??
-    fetchedPart(TURBOJPEG_PACKAGE, null, scope) ?? {
+    fetchedPart(TURBOJPEG_PACKAGE, null, scope) ??
+    system ?? {
       path: null,
       remedy:
         'libturbojpeg was not found: run "npm run setup" (or "nixl-media setup"), install it (Debian: libturbojpeg0), or set TURBOJPEG_PATH to it.',
     }
   );
+}
+
+/** Whether a libturbojpeg is of version 3.0 or later: it then has this function by name. */
+export function decodesBands(path: string): boolean {
+  return readFileSync(path).includes("tj3SetCroppingRegion");
 }
 
 /**

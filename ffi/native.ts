@@ -5,7 +5,7 @@
  * forbidden, `npm run build:shim` builds a shared library ahead and that is opened instead.
  */
 
-import { cc, dlopen, type Pointer, toArrayBuffer } from "bun:ffi";
+import { cc, dlopen, type Pointer, ptr, toArrayBuffer } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { MediaError } from "../src/errors.ts";
@@ -132,6 +132,11 @@ export function cString(text: string): Uint8Array {
  */
 export function viewOf(address: number, byteLength: number): Uint8Array {
   return new Uint8Array(toArrayBuffer(address as Pointer, 0, byteLength));
+}
+
+/** Where the bytes of a view on native memory lie. A view on memory of JavaScript may move: not for those. */
+export function addressOf(view: Uint8Array): number {
+  return Number(ptr(view));
 }
 
 /** The text before the first NUL at an address inside `bytes`. */

@@ -1,6 +1,6 @@
 /** What a benchmark prints: JSON lines where a program reads, a table where a person does. */
 
-/** Prints one result as it comes; `--json` on a terminal, or a pipe, asks for JSON lines. */
+/** Prints one result as it comes. */
 export function report(result: object): void {
   if (process.stdout.isTTY) console.table([flattened(result)]);
   else console.log(JSON.stringify(result));

@@ -1,5 +1,6 @@
 /** `nixl-media setup`: finds the native parts and fetches those that are missing. */
 import {
+  decodesBands,
   findFfmpeg,
   findLibWebp,
   findNixl,
@@ -23,6 +24,8 @@ interface SetupPart {
   readonly find: (scope: SearchScope) => LocatedPart;
   /** What is fetched when the part is missing; null for one that the system has or not. */
   readonly native: NativePackage | null;
+  /** Whether what was found will do, so that nothing is fetched. */
+  readonly suffices?: (path: string) => boolean;
   /** Whether the part only makes things faster. */
   readonly optional: boolean;
 }
@@ -30,7 +33,7 @@ interface SetupPart {
 const PARTS: readonly SetupPart[] = [
   { name: "libnixl", find: findNixl, native: NIXL_WHEEL, optional: false },
   { name: "ffmpeg", find: findFfmpeg, native: FFMPEG_WHEEL, optional: false },
-  { name: "libturbojpeg", find: findTurboJpeg, native: TURBOJPEG_PACKAGE, optional: true },
+  { name: "libturbojpeg", find: findTurboJpeg, native: TURBOJPEG_PACKAGE, suffices: decodesBands, optional: true },
   { name: "libwebp", find: findLibWebp, native: null, optional: true },
 ];
 
@@ -67,14 +70,14 @@ export async function runSetup({ print, scope = processScope() }: SetupOptions):
 
 /** @returns whether nothing stands in the way of the main job: the part is there, or is optional and cannot be fetched */
 async function setUpPart(
-  { name, find, native, optional }: SetupPart,
+  { name, find, native, suffices = () => true, optional }: SetupPart,
   scope: SearchScope,
   print: (line: string) => void,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
     let part = find(scope);
-    if (part.path === null && native !== null) {
+    if (native !== null && !(part.path !== null && suffices(part.path))) {
       const progress = (line: string): void => print(`${name}: ${line}`);
       const limit = optional ? { timeLimitMs: OPTIONAL_TIME_LIMIT_MS } : {};
       await provision(native, { progress, signal, scope, ...limit });

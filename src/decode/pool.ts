@@ -15,6 +15,9 @@ const GIBIBYTE = 1024 ** 3;
 /** Children beyond so many are for servers that ask for them. */
 const MAXIMUM_DEFAULT_CHILDREN = 4;
 
+/** Threads for one medium beyond so many bring it little. */
+const MAXIMUM_DEFAULT_THREADS = 4;
+
 /** Pause before children that the system refused to start are tried again, ms. */
 const RESTART_DELAY_MS = 1000;
 /** What timers of JavaScript can count to; beyond it they fire at once. */
@@ -46,6 +49,14 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .min(256 * 1024 * 1024)
     .default(2 * GIBIBYTE)
     .describe("Memory that a decoder process may allocate beyond what it starts with, bytes"),
+  threadsPerMedium: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe(
+      "Most threads that decode one medium while other decoders have nothing to do; default one per core, at most 4",
+    ),
   recycleAfterJobs: z
     .int()
     .positive()
@@ -281,7 +292,8 @@ export class DecoderPool<Memory extends RoomMemory> {
   /** The machine's processors are shared by the children that work, the one that is about to included. */
   #threadsForOne(): number {
     const working = this.#children.filter((child) => child.alive && child.started && !child.idle).length;
-    return Math.max(1, Math.floor(availableParallelism() / (working + 1)));
+    const share = Math.floor(availableParallelism() / (working + 1));
+    return Math.max(1, Math.min(share, this.#settings.threadsPerMedium ?? MAXIMUM_DEFAULT_THREADS));
   }
 
   /** No child had room. When idle ones sit on empty slabs, new ones take their place, once. */

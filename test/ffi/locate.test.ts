@@ -1,6 +1,6 @@
 /** Where the native parts are searched, and in which order. Nothing found here is ever opened: the libraries are headers. */
 import { afterAll, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import {
@@ -54,6 +54,11 @@ function library(path: string, machine = THIS_MACHINE): string {
   header.writeUInt16LE(3, 16);
   header.writeUInt16LE(machine, 18);
   return file(path, header);
+}
+
+/** A libturbojpeg of version 3: it names a function that older ones do not have. */
+function turboJpeg3(path: string): string {
+  return file(path, Buffer.concat([readFileSync(library(path)), Buffer.from("\0tj3SetCroppingRegion\0")]));
 }
 
 function program(path: string): string {
@@ -300,15 +305,17 @@ test("libturbojpeg is found with or without the ABI number in its name", () => {
   }
 });
 
-test("libturbojpeg: a variable goes before the system, the system before npm's package, that before what set-up fetched", () => {
+test("libturbojpeg: a variable goes before the system's 3.x, that before npm's package, that before what set-up fetched, that before an older one", () => {
   const { root, scope, withEnvironment } = world();
   const find = (more: Record<string, string> = {}): LocatedPart => findTurboJpeg(withEnvironment(more));
   const { name, file: fileInPackage } = TURBOJPEG_PACKAGE;
+  const older = library(join(scope.systemRoot, "usr/lib64/libturbojpeg.so.0"));
+  expect(find()).toEqual({ path: older, source: "system", version: null });
   const fetched = library(join(scope.packageRoot, ".native", packageFolderName(TURBOJPEG_PACKAGE), fileInPackage));
   expect(find()).toEqual({ path: fetched, source: "project", version: null });
   const packaged = library(join(root, "node_modules", name, fileInPackage));
   expect(find()).toEqual({ path: packaged, source: "npm", version: null });
-  const system = library(join(scope.systemRoot, "usr/lib64/libturbojpeg.so.0"));
+  const system = turboJpeg3(older);
   expect(find()).toEqual({ path: system, source: "system", version: null });
   const own = library(join(root, "own/libturbojpeg.so.0"));
   expect(find({ TURBOJPEG_PATH: own })).toEqual({ path: own, source: "environment", version: null });

@@ -6,18 +6,12 @@
  */
 import { MediaError } from "../../errors.ts";
 import { type ColorType, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
-import {
-  type DecodeContext,
-  type DecodedTensor,
-  type DecodeRoom,
-  hashInRoom,
-  type NativeDecoders,
-} from "../contract.ts";
+import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
 import { decoderFailure } from "./decoders/failure.ts";
 import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
-import { decodeInPlace } from "./decoders/in_place.ts";
+import { decodeInPlace, type InPlaceContext } from "./decoders/in_place.ts";
 import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
 import type { DecodedPicture } from "./decoders/picture.ts";
 import { decodeQoi } from "./decoders/qoi.ts";
@@ -46,7 +40,7 @@ const COLOR_TYPES: Readonly<Record<ChannelCount, ColorType>> = {
 export async function decodeImage(
   encoded: Uint8Array,
   options: ImageOptions,
-  context: Pick<DecodeContext, "room"> & NativeDecoders,
+  context: DecodeContext,
 ): Promise<DecodedTensor> {
   const format = sniffImage(encoded);
   const header = readImageHeader(encoded, format);
@@ -76,9 +70,9 @@ async function decodeInto(
   encoded: Uint8Array,
   format: DecodableFormat,
   header: ImageHeader,
-  native: NativeDecoders,
+  context: InPlaceContext,
 ): Promise<Pick<DecodedPicture, "width" | "height" | "channels">> {
-  if (decodeInPlace(native, encoded, format, header, room.payload)) return header;
+  if (decodeInPlace(context, encoded, format, header, room.payload)) return header;
   const picture = await decodePicture(encoded, format, header);
   const { width, height, channels } = picture;
   if (width > header.width || height > header.height || channels > header.channels) {

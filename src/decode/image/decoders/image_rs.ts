@@ -49,6 +49,8 @@ export async function decodeWithImageRs(
       else if (kind.bits === 16)
         for (let at = 0; at < payload.length; at++) payload[at] = roundTo8Bits(samples[at] ?? 0);
       else payload.set(samples);
+      // Given back now rather than when it is collected: the next picture finds it again, without a page fault.
+      if (pixels.buffer instanceof ArrayBuffer) pixels.buffer.transfer(0);
     },
   };
 }

@@ -4,9 +4,10 @@
  */
 import { type LibWebp, openLibWebp } from "../../../../ffi/libwebp.ts";
 import { openTurboJpeg, type TurboJpeg } from "../../../../ffi/turbojpeg.ts";
-import type { NativeDecoders } from "../../contract.ts";
+import type { DecodeContext } from "../../contract.ts";
 import type { DecodableFormat } from "../header.ts";
 import type { ImageHeader } from "../image_header.ts";
+import { decodeInBands } from "./jpeg_bands.ts";
 
 /** Opens a library once; null when it cannot be, which is no reason not to decode. */
 function openedOnce<Library>(open: (path: string) => Library): (path: string | null) => Library | null {
@@ -30,6 +31,9 @@ function openedOnce<Library>(open: (path: string) => Library): (path: string | n
 const turboJpegAt = openedOnce<TurboJpeg>(openTurboJpeg);
 const libWebpAt = openedOnce<LibWebp>(openLibWebp);
 
+/** Paths of the libraries, and how many threads may work on the picture. */
+export type InPlaceContext = Pick<DecodeContext, "turboJpegPath" | "webpPath" | "threads">;
+
 /**
  * Decodes an image where its tensor will lie.
  * @param header as our own reader has it; what the library reads must be the same
@@ -37,24 +41,31 @@ const libWebpAt = openedOnce<LibWebp>(openLibWebp);
  * @returns whether it is done; if not, `pixels` are undefined and another decoder has the verdict
  */
 export function decodeInPlace(
-  native: NativeDecoders,
+  context: InPlaceContext,
   encoded: Uint8Array,
   format: DecodableFormat,
   header: ImageHeader,
   pixels: Uint8Array,
 ): boolean {
   if (header.variant !== undefined) return false;
-  if (format === "Jpeg") return decodeJpeg(turboJpegAt(native.turboJpegPath), encoded, header, pixels);
-  if (format === "WebP") return decodeWebp(libWebpAt(native.webpPath), encoded, header, pixels);
+  if (format === "Jpeg") return decodeJpeg(context, encoded, header, pixels);
+  if (format === "WebP") return decodeWebp(libWebpAt(context.webpPath), encoded, header, pixels);
   return false;
 }
 
-function decodeJpeg(library: TurboJpeg | null, encoded: Uint8Array, header: ImageHeader, pixels: Uint8Array): boolean {
+function decodeJpeg(
+  { turboJpegPath: path, threads }: InPlaceContext,
+  encoded: Uint8Array,
+  header: ImageHeader,
+  pixels: Uint8Array,
+): boolean {
+  const library = turboJpegAt(path);
   const read = library?.readHeader(encoded);
-  if (!library || !read) return false;
+  if (path === null || !library || !read) return false;
   const { width, height, channels } = read;
   if (width !== header.width || height !== header.height || channels !== header.channels) return false;
-  return library.decodeInto(encoded, read, pixels) === null;
+  const inBands = threads > 1 ? decodeInBands(library, path, encoded, read, pixels) : null;
+  return inBands ?? library.decodeInto(encoded, read, pixels) === null;
 }
 
 function decodeWebp(
