@@ -1,0 +1,127 @@
+/** That the benchmarks run and say what they promise; what they measure is no test's business. */
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { percentile } from "../../bench/support/statistics.ts";
+import { PROJECT } from "../support/cli.ts";
+import { mediaPath } from "../support/media.ts";
+
+const positive = expect.any(Number);
+const stages = { decode_ms: positive, hash_ms: positive, register_ms: positive, total_ms: positive };
+
+async function bench(name: string, args: string[]): Promise<{ code: number; lines: object[]; stderr: string }> {
+  const run = Bun.spawn([process.execPath, join(PROJECT, "bench", `${name}.ts`), ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr, code] = await Promise.all([run.stdout.text(), run.stderr.text(), run.exited]);
+  return {
+    code,
+    stderr,
+    lines: stdout
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line)),
+  };
+}
+
+/** A program that answers as the reference does, for how its lines are read. */
+function reference(lines: object[]): { path: string; dispose: () => void } {
+  const folder = mkdtempSync(join(tmpdir(), "reference-"));
+  const path = join(folder, "reference");
+  writeFileSync(path, `#!/bin/sh\ncat <<'END'\n${lines.map((line) => JSON.stringify(line)).join("\n")}\nEND\n`, {
+    mode: 0o755,
+  });
+  return { path, dispose: () => rmSync(folder, { recursive: true }) };
+}
+
+describe("pipeline", () => {
+  test("prints a line of medians for each file", async () => {
+    const files = [mediaPath("odd.jpg"), mediaPath("h264.mp4")];
+    const { code, lines } = await bench("pipeline", [
+      ...files,
+      "--iters",
+      "2",
+      "--rounds",
+      "1",
+      "--video",
+      '{"num_frames":4}',
+    ]);
+    expect(code).toBe(0);
+    expect(lines).toEqual(files.map((file) => ({ file, ours: stages })));
+  });
+
+  test("beside a reference, and by how much ours differs", async () => {
+    const stage = (name: string, ms: number) => ({ stage: name, iters: 3, min_ms: 1, median_ms: ms, max_ms: 9 });
+    const names = ["decode", "hash", "register+descriptor", "json", "drop"];
+    const peer = reference([...names.map((name) => stage(name, 2)), stage("total", 1000), { stage: "info", live: 0 }]);
+    const { lines } = await bench("pipeline", [mediaPath("odd.jpg"), "--iters", "2", "--peer", peer.path]);
+    peer.dispose();
+    expect(lines).toMatchObject([
+      { reference: { decode_ms: 2, hash_ms: 2, register_ms: 4, total_ms: 1000 }, ratio: positive },
+    ]);
+  });
+
+  test("says what the reference has against a medium", async () => {
+    const peer = reference([{ error: "it does not like it" }]);
+    const { code, stderr } = await bench("pipeline", [mediaPath("odd.jpg"), "--iters", "1", "--peer", peer.path]);
+    peer.dispose();
+    expect(code).toBe(1);
+    expect(stderr).toContain("it does not like it");
+  });
+});
+
+test("throughput prints media a second and processor time for each", async () => {
+  const { code, lines } = await bench("throughput", [mediaPath("odd.jpg"), "--seconds", "1", "--rounds", "1"]);
+  expect(code).toBe(0);
+  expect(lines).toMatchObject([{ ours_items_per_s: positive, ours_cpu_ms_per_item: positive }]);
+});
+
+test("live prints what a descriptor costs, and the metadata text's length, which does not grow", async () => {
+  const { code, lines } = await bench("live", ["--iters", "8"]);
+  expect(code).toBe(0);
+  expect(lines).toMatchObject([0, 100, 1000].map((live) => ({ live, ours_ms: positive })));
+  expect(new Set(lines.map((line) => (line as { metadata_characters: number }).metadata_characters)).size).toBe(1);
+});
+
+test("eventloop prints how late timers are", async () => {
+  const { code, lines } = await bench("eventloop", [mediaPath("odd.jpg"), "--seconds", "1"]);
+  const late = { p50_ms: positive, p99_ms: positive, max_ms: positive };
+  expect(code).toBe(0);
+  expect(lines).toMatchObject([{ items_per_s: positive, idle: late, busy: late }]);
+});
+
+test("idle prints shares of a core", async () => {
+  const { code, lines } = await bench("idle", ["--seconds", "1"]);
+  expect(code).toBe(0);
+  expect(lines).toMatchObject([{ parent_percent: positive, children_percent: positive, resident_bytes: positive }]);
+});
+
+test("memory prints peaks, levels and their spread, on media of its own", async () => {
+  const { code, lines } = await bench("memory", ["--media", "40", "--children", "1"]);
+  expect(code).toBe(0);
+  expect(lines).toContainEqual(expect.objectContaining({ file: "12mp.jpg", peak_bytes: positive }));
+  expect(lines).toContainEqual(expect.objectContaining({ media: 40, total_bytes: positive }));
+  expect(lines.at(-1)).toMatchObject({ level_from: 4, spread: positive });
+});
+
+test.each([
+  ["pipeline", []],
+  ["pipeline", ["a.jpg", "--iters", "0"]],
+  ["throughput", ["a.jpg", "b.jpg"]],
+  ["throughput", ["a.jpg", "--stage", "other"]],
+  ["live", ["a.jpg"]],
+  ["idle", ["--second", "1"]],
+  ["memory", ["--media"]],
+])("a mistake in the arguments of %s (%p) is told with the usage", async (name, args) => {
+  const { code, stderr } = await bench(name, args);
+  expect(code).toBe(2);
+  expect(stderr).toStartWith(`usage: bench/${name}.ts`);
+});
+
+test("percentiles are of the sorted values, the nearer one between two", () => {
+  expect(percentile([3, 1, 2], 0.5)).toBe(2);
+  expect(percentile([4, 1, 3, 2, 5], 1)).toBe(5);
+  expect(percentile([4, 1, 3, 2, 5], 0)).toBe(1);
+  expect(percentile([1, 2], 0.99)).toBe(2);
+});
