@@ -8,7 +8,8 @@ import { type EncodedMedium, startOf } from "../encoded.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { checkAnswer } from "./answer.ts";
 import { ChildChannel } from "./child_channel.ts";
-import type { DecodedTensor, DecodeTimings, NativeDecoders } from "./contract.ts";
+import type { NativeDecoders } from "./contract.ts";
+import { type Decoded, JobNotTaken, RoomRefused, type RunningJob } from "./jobs.ts";
 import {
   type ChildMessage,
   childMessageSchema,
@@ -38,51 +39,6 @@ const ALLOCATOR_SETTINGS = { MALLOC_MMAP_THRESHOLD_: "1073741824", MALLOC_TRIM_T
 
 /** −1000 − EPIPE and −1000 − ECONNRESET. */
 const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
-
-/** A decoded tensor and the room it lies in, which the receiver gives back. */
-export interface Decoded<Memory extends RoomMemory> {
-  readonly tensor: DecodedTensor;
-  readonly room: Memory;
-  /** By the child's own account. */
-  readonly timings: DecodeTimings;
-}
-
-/** The child was gone before it began with the job, which another child can therefore be given. */
-export class JobNotTaken extends Error {
-  constructor(
-    /** What to tell the caller when nobody takes it. */
-    readonly crash: MediaError,
-  ) {
-    super(crash.message);
-  }
-}
-
-/** The parent had no room for the job's tensor in the child's slabs, nor a slab to add. */
-export class RoomRefused extends Error {
-  constructor(
-    /** What to tell the caller when no other child has room. */
-    readonly refusal: MediaError,
-    readonly payloadBytes: number,
-    readonly headerBytes: number,
-  ) {
-    super(refusal.message);
-  }
-}
-
-interface RunningJob<Memory extends RoomMemory> {
-  readonly id: number;
-  readonly request: DecodeRequest;
-  readonly resolve: (decoded: Decoded<Memory>) => void;
-  readonly reject: (error: MediaError | JobNotTaken | RoomRefused) => void;
-  readonly timer: ReturnType<typeof setTimeout>;
-  room: Memory | null;
-  /** The last room that could not be given. */
-  refused: RoomRefused | null;
-  /** Whether the child has begun with it. */
-  taken: boolean;
-  /** Why the child is being killed; told to the caller once the child has been reaped. */
-  failure: MediaError | null;
-}
 
 /** Settings that every child is started with. */
 export interface ChildSettings {

@@ -5,15 +5,14 @@ import type { EncodedMedium } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import type { NativeDecoders } from "./contract.ts";
-import { type Decoded, DecoderChild, JobNotTaken, RoomRefused } from "./decoder_child.ts";
+import { DecoderChild } from "./decoder_child.ts";
 import { fingerprint } from "./fingerprint.ts";
+import { type Decoded, JobNotTaken, RoomRefused } from "./jobs.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
 import { overloadedError, type WaitingJob, WaitingLine } from "./waiting_line.ts";
 
 const GIBIBYTE = 1024 ** 3;
-/** Children beyond so many are for servers that ask for them. */
-const MAXIMUM_DEFAULT_CHILDREN = 4;
 
 /** Threads for one medium beyond so many bring it little. */
 const MAXIMUM_DEFAULT_THREADS = 4;
@@ -25,7 +24,12 @@ const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({
-  children: z.int().min(1).max(256).optional().describe("Decoder processes; default one per core, at most 4"),
+  children: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe("Decoder processes; default one per core, at most one for every two slabs: each has slabs of its own"),
   queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
   queueBytes: z
     .int()
@@ -99,7 +103,8 @@ export class DecoderPool<Memory extends RoomMemory> {
   ) {
     this.#settings = parseOptions(decoderPoolOptionsSchema, options, "decoder options");
     this.#waiting = new WaitingLine(this.#settings);
-    this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), MAXIMUM_DEFAULT_CHILDREN);
+    const everyTwoSlabs = Math.max(1, Math.floor(rooms.budgetBytes / rooms.slabBytes / 2));
+    this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), everyTwoSlabs);
     this.#rooms = rooms;
     this.#native = native;
     this.#program = program;

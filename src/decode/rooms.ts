@@ -24,6 +24,8 @@ export interface SlabGrant {
 
 /** Where rooms come from. Each decoder child is an owner; a slab is mapped in one child only. */
 export interface RoomSource<Memory extends RoomMemory> {
+  /** Bytes of one slab. */
+  readonly slabBytes: number;
   /** Bytes of all slabs. */
   readonly budgetBytes: number;
   addOwner(owner: number): void;

@@ -1,7 +1,8 @@
 /** Media that wait for a decoder child, within limits. */
 import { type EncodedMedium, isEncodedFile } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
-import type { Decoded, DecoderChild, RoomRefused } from "./decoder_child.ts";
+import type { DecoderChild } from "./decoder_child.ts";
+import type { Decoded, RoomRefused } from "./jobs.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory } from "./rooms.ts";
 

@@ -22,8 +22,10 @@ export const mediaDecoderOptionsSchema = z.strictObject({
     .positive()
     .default(16 * MEBIBYTE)
     .describe("The most bytes that a data URL may hold, decoded"),
-  pool: slabPoolOptionsSchema.prefault({}).describe("Memory for tensors: slabBytes, budgetBytes"),
-  decoders: decoderPoolOptionsSchema.prefault({}).describe("Decoder processes: children, queueLimit, jobTimeoutMs"),
+  pool: slabPoolOptionsSchema.prefault({}).describe("Memory for tensors: slabBytes, budgetBytes, prefault"),
+  decoders: decoderPoolOptionsSchema
+    .prefault({})
+    .describe("Decoder processes: how many, how long they may take, when they are replaced"),
 });
 export type MediaDecoderOptions = z.input<typeof mediaDecoderOptionsSchema>;
 
