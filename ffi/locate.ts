@@ -144,9 +144,10 @@ export function findFfmpeg(scope: SearchScope): LocatedPart {
  * @throws MediaError native_missing when TURBOJPEG_PATH names no library
  */
 export function findTurboJpeg(scope: SearchScope): LocatedPart {
+  const named = libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", scope.environment);
+  if (named) return named;
   const system = systemLibrary(TURBOJPEG_FILES, [], scope);
   return (
-    libraryNamedBy("TURBOJPEG_PATH", "libturbojpeg.so.0", scope.environment) ??
     (system && decodesBands(system.path) ? system : null) ??
     partOfNpm(join(TURBOJPEG_PACKAGE.name, TURBOJPEG_PACKAGE.file), isSharedLibrary, scope) ??
     fetchedPart(TURBOJPEG_PACKAGE, null, scope) ??

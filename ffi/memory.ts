@@ -83,6 +83,17 @@ export function createMemoryFile(name: string, byteLength: number, options: { se
   return out[0] ?? -1;
 }
 
+/**
+ * The first stretch of a memfd that has pages, from an offset on; the rest reads as zeros and takes no memory.
+ * @returns bytes `start` up to but not including `end`; null when there is none
+ */
+export function nextData(fd: number, offset: number): { readonly start: number; readonly end: number } | null {
+  const start = new BigUint64Array(1);
+  const end = new BigUint64Array(1);
+  check(shim().file_next_data(fd, offset, start, end));
+  return start[0] === end[0] ? null : { start: numberOf(start[0]), end: numberOf(end[0]) };
+}
+
 /** From now on the memfd can be written through existing mappings only. */
 export function sealReadOnly(fd: number): void {
   check(shim().file_seal_read_only(fd));

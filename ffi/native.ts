@@ -14,7 +14,7 @@ import { locateNixl, projectNativeFolder } from "./locate.ts";
 import { SYMBOLS } from "./symbols.ts";
 
 /** Must equal SHIM_ABI_VERSION in shim.c: a library that was built ahead may be older than this file. */
-const ABI_VERSION = 4;
+const ABI_VERSION = 5;
 /** Statuses at and below this are refused system calls: −1000 − errno. */
 const SYSTEM_STATUS = -1000;
 

@@ -17,7 +17,7 @@ typedef long ssize_t;
 typedef unsigned int uint32_t;
 
 #define NULL ((void *)0)
-#define SHIM_ABI_VERSION 4
+#define SHIM_ABI_VERSION 5
 #define STATUS_NOT_OPEN (-100)
 #define STATUS_SYSTEM (-1000)
 
@@ -37,6 +37,7 @@ extern int *__errno_location(void);
 extern void *mmap(void *address, size_t length, int protection, int flags, int fd, long offset);
 extern int munmap(void *address, size_t length);
 extern int ftruncate(int fd, long length);
+extern long lseek(int fd, long offset, int whence);
 extern int fcntl(int fd, int command, ...);
 extern int dup2(int from, int to);
 extern int close(int fd);
@@ -84,6 +85,8 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 #define F_SEAL_GROW 4
 #define F_SEAL_FUTURE_WRITE 16
 #define O_RDWR 2
+#define SEEK_DATA 3
+#define SEEK_HOLE 4
 #define O_CLOEXEC 02000000
 #define SYS_PIDFD_OPEN 434
 #define SYS_CLOSE_RANGE 436
@@ -104,6 +107,7 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 #define SIG_SETMASK 2
 #define WNOHANG 1
 #define EINTR 4
+#define ENXIO 6
 #define ENOSYS 38
 
 static char last_error[512] = "";
@@ -481,9 +485,26 @@ int memory_map_file(int fd, uint64_t address, uint64_t length) {
   return got == (void *)-1 ? failed_system("mmap (memfd)") : 0;
 }
 
+/*
+ * The first stretch of a memfd, from `offset` on, that has pages: *start and *end, bytes; both the file's end when there is none.
+ * Moves the open file's position.
+ */
+int file_next_data(int fd, uint64_t offset, uint64_t *start, uint64_t *end) {
+  long data = lseek(fd, (long)offset, SEEK_DATA);
+  if (data < 0 && *__errno_location() == ENXIO) {
+    *start = *end = (uint64_t)lseek(fd, 0, 2 /* SEEK_END */);
+    return 0;
+  }
+  long hole = data < 0 ? data : lseek(fd, data, SEEK_HOLE);
+  if (hole < 0) return failed_system("lseek (memfd)");
+  *start = (uint64_t)data;
+  *end = (uint64_t)hole;
+  return 0;
+}
+
 /* As memory_map_file, for a file that is only read; touching what is cut off from it meanwhile ends the process. */
 int memory_map_file_to_read(int fd, uint64_t address, uint64_t length) {
-  void *got = mmap((void *)address, length, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+  void *got = mmap((void *)address, length, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
   return got == (void *)-1 ? failed_system("mmap (file)") : 0;
 }
 

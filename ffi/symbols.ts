@@ -76,6 +76,10 @@ export const SYMBOLS = {
     args: [/* name */ pointer, /* bytes */ "u64", /* whether seals follow */ "i32", /* int *fd */ pointer],
     returns: status,
   },
+  file_next_data: {
+    args: [/* memfd */ "i32", /* offset */ "u64", /* uint64_t *start */ pointer, /* uint64_t *end */ pointer],
+    returns: status,
+  },
   file_seal_read_only: { args: [/* memfd */ "i32"], returns: status },
 
   descriptor_duplicate: { args: [/* fd */ "i32", /* int *fd */ pointer], returns: status },

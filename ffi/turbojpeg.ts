@@ -75,7 +75,7 @@ const LIMIT_SCANS = 32768;
 
 /** TJINIT_DECOMPRESS, and members of the enumeration TJPARAM. */
 const INIT_DECOMPRESS = 1;
-const PARAMETERS = { stopOnWarning: 0, progressive: 12, scanLimit: 13 } as const;
+const PARAMETERS = { stopOnWarning: 0, progressive: 12, scanLimit: 13, lossless: 15 } as const;
 
 /** What a JPEG says of itself. */
 export interface TurboJpegHeader {
@@ -109,7 +109,7 @@ export interface TurboJpeg {
 
 /** Decodes a band of a picture at a time. What is above it is read, not made: that takes some two thirds of the time. */
 export interface TurboJpegBands {
-  /** Whether the JPEG can be decoded in bands with profit: not a progressive one, of which each band reads everything. */
+  /** Whether bands pay: not for a progressive JPEG, of which each reads everything, nor for a lossless one, which has none. */
   suits(encoded: Uint8Array): boolean;
   /**
    * Decodes rows exactly as {@link TurboJpeg.decodeInto} does.
@@ -161,7 +161,8 @@ function openBands(path: string): TurboJpegBands | null {
   return {
     suits(encoded) {
       const isRead = library.tj3DecompressHeader(decompressor, encoded, encoded.byteLength) === 0;
-      return isRead && library.tj3Get(decompressor, PARAMETERS.progressive) === 0;
+      const is = (parameter: number): boolean => library.tj3Get(decompressor, parameter) !== 0;
+      return isRead && !is(PARAMETERS.progressive) && !is(PARAMETERS.lossless);
     },
     decodeRows(encoded, header, pixels, { first, count }) {
       checkLength(header, pixels);

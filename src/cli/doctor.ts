@@ -1,5 +1,5 @@
 /** `nixl-media doctor`: every native part, its version and where it is from, and whether the main job can run. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
   type FoundPart,
@@ -149,7 +149,9 @@ async function describeFfmpeg({ path }: FoundPart): Promise<Partial<PartReport>>
 export function describeTurboJpeg({ path, source }: FoundPart): Partial<PartReport> {
   const version = /libjpeg-turbo version (\d[\w.]*)/.exec(readFileSync(path, "latin1"))?.[1] ?? null;
   if (source !== "npm" && source !== "project") return { version };
-  const manifest = JSON.parse(readFileSync(join(dirname(path), "../../package.json"), "utf8"));
+  const manifestPath = join(dirname(path), "../../package.json");
+  if (!existsSync(manifestPath)) return { version };
+  const manifest = JSON.parse(readFileSync(manifestPath, "utf8"));
   return { version, note: `out of the npm package ${manifest.name} ${manifest.version}` };
 }
 

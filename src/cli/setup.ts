@@ -77,7 +77,8 @@ async function setUpPart(
 ): Promise<boolean> {
   try {
     let part = find(scope);
-    if (native !== null && !(part.path !== null && suffices(part.path))) {
+    const isEnough = part.path !== null && (part.source === "environment" || suffices(part.path));
+    if (native !== null && !isEnough) {
       const progress = (line: string): void => print(`${name}: ${line}`);
       const limit = optional ? { timeLimitMs: OPTIONAL_TIME_LIMIT_MS } : {};
       await provision(native, { progress, signal, scope, ...limit });

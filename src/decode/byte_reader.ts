@@ -8,13 +8,16 @@ export class HeaderEndsEarly extends Error {
 /** Reads at absolute offsets, in one byte order; a read that leaves the array throws {@link HeaderEndsEarly}. */
 export class ByteReader {
   readonly length: number;
+  #readsLeft: number;
   readonly #view: DataView;
   readonly #littleEndian: boolean;
 
-  constructor(bytes: Uint8Array, littleEndian: boolean) {
+  /** @param mostReads after so many it throws too: for whoever must not take long, whatever the bytes are */
+  constructor(bytes: Uint8Array, littleEndian: boolean, mostReads = Number.POSITIVE_INFINITY) {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#littleEndian = littleEndian;
     this.length = bytes.byteLength;
+    this.#readsLeft = mostReads;
   }
 
   uint8(at: number): number {
@@ -46,7 +49,7 @@ export class ByteReader {
   }
 
   #checked(at: number, size: number): number {
-    if (at < 0 || at + size > this.length) throw new HeaderEndsEarly();
+    if (at < 0 || at + size > this.length || this.#readsLeft-- <= 0) throw new HeaderEndsEarly();
     return at;
   }
 }

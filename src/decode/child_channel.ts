@@ -107,7 +107,7 @@ export class ChildChannel implements Disposable {
 
 async function copyInPieces(from: Uint8Array, to: Uint8Array, isWanted: () => boolean): Promise<void> {
   for (let at = 0; at < from.byteLength && isWanted(); at += AT_ONCE_BYTES) {
-    to.set(from.subarray(at, at + AT_ONCE_BYTES), at);
-    await new Promise(setImmediate);
+    if (at > 0) await new Promise(setImmediate);
+    if (isWanted()) to.set(from.subarray(at, at + AT_ONCE_BYTES), at);
   }
 }

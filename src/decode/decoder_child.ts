@@ -35,7 +35,7 @@ const CHILD_VARIABLES = ["NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
  * For glibc's malloc(3): memory of pictures, once it has been used, stays with the child and is not mapped anew for each
  * medium. Page faults are a third of the time that a PNG takes.
  */
-const ALLOCATOR_SETTINGS = { MALLOC_MMAP_THRESHOLD_: "1073741824", MALLOC_TRIM_THRESHOLD_: "1073741824" };
+const ALLOCATOR_SETTINGS = { MALLOC_MMAP_MAX_: "0", MALLOC_TRIM_THRESHOLD_: "1073741824" };
 
 /** −1000 − EPIPE and −1000 − ECONNRESET. */
 const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
@@ -46,6 +46,8 @@ export interface ChildSettings {
   readonly poolBytes: number;
   readonly jobTimeoutMs: number;
   readonly memoryLimitBytes: number;
+  /** Called with what the server's owner should know. */
+  readonly onWarning: (message: string) => void;
   /** Called when the child has said how much memory it holds. */
   readonly onMemory: () => void;
   /** The child's program; another one in tests of what a child that was taken over can do. */
@@ -73,6 +75,8 @@ export class DecoderChild<Memory extends RoomMemory> {
   #alive = true;
   #started = false;
   #retiring = false;
+  /** Killed, though it may not have been reaped yet. */
+  #ending = false;
   #jobs = 0;
   #privateBytes = 0;
 
@@ -107,7 +111,7 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /** Whether it can be given a job: started, alive and without one. */
   get idle(): boolean {
-    return this.#alive && this.#started && !this.#retiring && this.#job === null;
+    return this.#alive && this.#started && !this.#retiring && !this.#ending && this.#job === null;
   }
 
   /** Jobs that it was given so far. */
@@ -192,6 +196,11 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.kill(isPeerGone(failure.cause) ? null : failure);
   }
 
+  /** Whether it was ended on purpose, not for anything that it did. */
+  get isRetired(): boolean {
+    return this.#retiring;
+  }
+
   /** It gets no more jobs, and is ended as soon as it has none. */
   retire(): void {
     this.#retiring = true;
@@ -201,6 +210,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   /** SIGKILL. A running job fails with `failure` once the process has been reaped. */
   kill(failure: MediaError | null = null): void {
     if (!this.#alive) return;
+    this.#ending = true;
     if (this.#job) this.#job.failure ??= failure;
     this.#endTimer ??= setInterval(() => {}, START_TIMEOUT_MS);
     this.#process.kill("SIGKILL");
@@ -245,6 +255,10 @@ export class DecoderChild<Memory extends RoomMemory> {
       this.#started = true;
       clearTimeout(this.#startTimer);
       this.#becameReady.resolve();
+      return;
+    }
+    if (message.type === "warning") {
+      this.#settings.onWarning(message.message);
       return;
     }
     if (message.type === "memory") {

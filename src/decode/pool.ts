@@ -1,6 +1,6 @@
 /** Decoder children and the line of media that wait for one. */
 import { availableParallelism } from "node:os";
-import { z } from "zod";
+import type { z } from "zod";
 import type { EncodedMedium } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
@@ -8,73 +8,19 @@ import type { NativeDecoders } from "./contract.ts";
 import { DecoderChild } from "./decoder_child.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { type Decoded, JobNotTaken, RoomRefused } from "./jobs.ts";
+import { type DecoderPoolOptions, decoderPoolOptionsSchema } from "./options.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
 import { overloadedError, type WaitingJob, WaitingLine } from "./waiting_line.ts";
 
-const GIBIBYTE = 1024 ** 3;
-
 /** Threads for one medium beyond so many bring it little. */
 const MAXIMUM_DEFAULT_THREADS = 4;
 
+/** Different warnings of decoders that are passed on. */
+const MOST_WARNINGS = 20;
+
 /** Pause before children that the system refused to start are tried again, ms. */
 const RESTART_DELAY_MS = 1000;
-/** What timers of JavaScript can count to; beyond it they fire at once. */
-const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
-
-/** Settings of the decoder children. */
-export const decoderPoolOptionsSchema = z.strictObject({
-  children: z
-    .int()
-    .min(1)
-    .max(256)
-    .optional()
-    .describe("Decoder processes; default one per core, at most one for every two slabs: each has slabs of its own"),
-  queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
-  queueBytes: z
-    .int()
-    .positive()
-    .default(GIBIBYTE)
-    .describe("Encoded bytes that may wait for a decoder, all together; more are refused"),
-  queueTimeoutMs: z
-    .int()
-    .positive()
-    .max(MAXIMUM_DELAY_MS)
-    .default(60_000)
-    .describe("Time after which a waiting medium is refused, ms"),
-  jobTimeoutMs: z
-    .int()
-    .positive()
-    .max(MAXIMUM_DELAY_MS)
-    .default(120_000)
-    .describe("Time after which a decoder is killed, ms"),
-  memoryLimitBytes: z
-    .int()
-    .min(256 * 1024 * 1024)
-    .default(2 * GIBIBYTE)
-    .describe("Memory that a decoder process may allocate beyond what it starts with, bytes"),
-  threadsPerMedium: z
-    .int()
-    .min(1)
-    .max(256)
-    .optional()
-    .describe(
-      "Most threads that decode one medium while other decoders have nothing to do; default one per core, at most 4",
-    ),
-  recycleAfterJobs: z
-    .int()
-    .positive()
-    .default(10_000)
-    .describe("Media after which a decoder process is replaced by a fresh one, without a pause"),
-  recycleAboveBytes: z
-    .int()
-    .positive()
-    .default(GIBIBYTE / 2)
-    .describe(
-      "Private memory above which a decoder process is replaced, bytes; what large pictures took stays with it",
-    ),
-});
-export type DecoderPoolOptions = z.input<typeof decoderPoolOptionsSchema>;
 
 /** Failures that are worth looking into: the error then says which medium it was. */
 const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decoder_timeout"]);
@@ -88,6 +34,7 @@ export class DecoderPool<Memory extends RoomMemory> {
   readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingLine<Memory>;
+  readonly #warnings = new Set<string>();
   /** Children that will make way for a fresh one. */
   readonly #worn = new WeakSet<DecoderChild<Memory>>();
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -201,12 +148,16 @@ export class DecoderPool<Memory extends RoomMemory> {
     try {
       while (!this.#disposed && this.#children.length < this.#childCount) this.#startChild();
     } catch (error) {
-      this.#retry ??= setTimeout(() => {
-        this.#retry = undefined;
-        this.#startChildren();
-      }, RESTART_DELAY_MS);
+      this.#startChildrenLater();
       if (this.#children.length === 0) this.#failWaiting(error);
     }
+  }
+
+  #startChildrenLater(): void {
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined;
+      this.#startChildren();
+    }, RESTART_DELAY_MS);
   }
 
   #startChild(): DecoderChild<Memory> {
@@ -215,13 +166,14 @@ export class DecoderPool<Memory extends RoomMemory> {
       poolBytes: this.#rooms.budgetBytes,
       jobTimeoutMs: this.#settings.jobTimeoutMs,
       memoryLimitBytes: this.#settings.memoryLimitBytes,
+      onWarning: (message) => this.#warn(message),
       onMemory: () => this.#recycleIfWorn(child),
       ...(this.#program === undefined ? {} : { program: this.#program }),
     });
     this.#children.push(child);
     child.ready.then(
       () => {
-        this.#rooms.prepareOwner(child.owner);
+        this.#prepare(child);
         this.#dispatch();
       },
       () => {},
@@ -230,27 +182,46 @@ export class DecoderPool<Memory extends RoomMemory> {
     return child;
   }
 
+  /** Every decoder says the same of a library that it cannot use; and one that was taken over may say anything. */
+  #warn(message: string): void {
+    const line = message.replace(/[^ -~]+/g, " ");
+    if (this.#warnings.size >= MOST_WARNINGS || this.#warnings.has(line)) return;
+    this.#warnings.add(line);
+    console.warn(`nixl-media: a decoder says: ${line}`);
+  }
+
+  #prepare(child: DecoderChild<Memory>): void {
+    try {
+      this.#rooms.prepareOwner(child.owner);
+    } catch {
+      // A child that could not be told of a slab is being ended.
+    }
+  }
+
   /** Starts a fresh child beside one that has done its share; the old one works until the fresh one can. */
   #recycleIfWorn(child: DecoderChild<Memory>): void {
     const { recycleAfterJobs, recycleAboveBytes } = this.#settings;
     const isWorn = child.jobs >= recycleAfterJobs || child.privateBytes > recycleAboveBytes;
     if (!isWorn || this.#disposed || !child.alive || this.#worn.has(child)) return;
     this.#worn.add(child);
+    // When there is no other one to be had it goes on, and is looked at again a little later.
+    const goOn = (): void => void setTimeout(() => this.#worn.delete(child), RESTART_DELAY_MS).unref();
     try {
-      this.#startChild().ready.then(
-        () => child.retire(),
-        () => {}, // it goes on
-      );
+      this.#startChild().ready.then(() => child.retire(), goOn);
     } catch {
-      // The system has no process to spare: it goes on.
+      goOn();
     }
   }
 
-  /** Replaces a child that is gone. One that never became ready is not: the next medium tries again, not a loop. */
+  /**
+   * Replaces a child that is gone. One that never became ready is not: the next medium tries again. One that died before it
+   * had a job is a little later. So nothing that ends children makes a loop of it.
+   */
   #replace(dead: DecoderChild<Memory>): void {
     this.#children = this.#children.filter((child) => child !== dead);
     if (this.#disposed) return;
-    if (dead.started) this.#startChildren();
+    if (dead.started && (dead.jobs > 0 || dead.isRetired)) this.#startChildren();
+    else if (dead.started) this.#startChildrenLater();
     else if (this.#children.length === 0) dead.ready.catch((error: unknown) => this.#failWaiting(error));
     this.#dispatch();
   }
@@ -262,13 +233,14 @@ export class DecoderPool<Memory extends RoomMemory> {
   /** Gives waiting jobs to idle children, in turn. */
   #dispatch(): void {
     if (this.#disposed) return;
+    const isRestartDue = this.#children.length === 0 && this.#retry !== undefined;
     for (const job of this.#waiting.jobs()) {
       const candidates = this.#children.filter((child) => !job.refusedBy.has(child));
       const child = candidates.find((candidate) => candidate.idle);
       if (child) {
         this.#waiting.remove(job);
         void this.#run(job, child);
-      } else if (candidates.length === 0) {
+      } else if (candidates.length === 0 && !isRestartDue) {
         this.#waiting.remove(job);
         void this.#lastResort(job);
       }
@@ -282,10 +254,10 @@ export class DecoderPool<Memory extends RoomMemory> {
       if (error instanceof RoomRefused && error.refusal.code === "no_room") {
         job.refusedBy.add(child);
         job.refusal = error;
-        this.#putBack(job, error.refusal);
+        this.#putBack(job);
       } else if (error instanceof JobNotTaken && !job.wasNotTaken) {
         job.wasNotTaken = true;
-        this.#putBack(job, error.crash);
+        this.#putBack(job);
       } else {
         job.reject(await withFingerprint(callersError(error), job.encoded));
       }
@@ -310,7 +282,7 @@ export class DecoderPool<Memory extends RoomMemory> {
     }
     job.madeRoom = true;
     job.refusedBy.clear();
-    this.#putBack(job, refusal.refusal);
+    this.#putBack(job);
     this.#dispatch();
   }
 
@@ -323,15 +295,15 @@ export class DecoderPool<Memory extends RoomMemory> {
     const idle = this.#children.filter((child) => child.idle && this.#rooms.hasEmptySlabs(child.owner));
     const owners = new Set(idle.map((child) => child.owner));
     if (idle.length === 0 || !this.#rooms.wouldFitWithout(owners, payloadBytes, headerBytes)) return false;
-    for (const child of idle) child.kill();
+    for (const child of idle) child.retire();
     await Promise.all(idle.map((child) => child.gone));
     return true;
   }
 
   /** Back to the head of the line, unless nobody wants it any more. */
-  #putBack(job: WaitingJob<Memory>, error: MediaError): void {
+  #putBack(job: WaitingJob<Memory>): void {
     if (this.#disposed || job.signal?.aborted) {
-      job.reject(this.#disposed ? closedError() : error);
+      job.reject(this.#disposed ? closedError() : abortedError());
       return;
     }
     this.#waiting.addFirst(job);

@@ -75,6 +75,7 @@ const CHILD_CODES = [
   "decoder_timeout",
   "ffmpeg_unavailable",
   "system_failed",
+  "file_unreadable",
 ] as const satisfies readonly ErrorCode[];
 type ChildCode = (typeof CHILD_CODES)[number];
 
@@ -86,6 +87,8 @@ export function childCode(code: ErrorCode): ChildCode {
 /** Child to parent. */
 export const childMessageSchema = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("ready") }),
+  /** Something that whoever runs the server should know, and that no job fails of. */
+  z.strictObject({ type: z.literal("warning"), message: z.string().max(500) }),
   /** Private memory that it holds, now and then. */
   z.strictObject({ type: z.literal("memory"), privateBytes: byteCount }),
   /** The job has begun: if the child dies before it says so, the medium is not to blame. */

@@ -29,7 +29,7 @@ export interface RoomSource<Memory extends RoomMemory> {
   /** Bytes of all slabs. */
   readonly budgetBytes: number;
   addOwner(owner: number): void;
-  /** The owner can take slabs. */
+  /** The owner can take slabs, and may be granted its first one ahead. @throws what {@link onGrant} throws */
   prepareOwner(owner: number): void;
   /** The owner's process has been reaped. */
   removeOwner(owner: number): void;

@@ -1,5 +1,5 @@
 /** Media that wait for a decoder child, within limits. */
-import { type EncodedMedium, isEncodedFile } from "../encoded.ts";
+import { type EncodedMedium, startOf } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
 import type { DecoderChild } from "./decoder_child.ts";
 import type { Decoded, RoomRefused } from "./jobs.ts";
@@ -73,7 +73,7 @@ export function overloadedError(reason: string): MediaError {
   return new MediaError("overloaded", `No decoder is free for the medium: ${reason}`);
 }
 
-/** Memory that a waiting medium takes in this process, bytes; a file waits where it is. */
+/** Memory that a waiting medium takes in this process, bytes: of a file, its beginning. */
 function heldBytes(encoded: EncodedMedium): number {
-  return isEncodedFile(encoded) ? 0 : encoded.byteLength;
+  return startOf(encoded).byteLength;
 }

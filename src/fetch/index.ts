@@ -29,7 +29,8 @@ export async function fetchMedia(
   const reading = mediumOf(source, limits);
   const encoded = await unlessAborted(reading, signal);
   if (encoded === ABORTED) {
-    void reading.then((late) => isEncodedFile(late) && late.dispose());
+    // What comes of it, an error included, is nobody's any more.
+    reading.then(disposeOfLate, () => {});
     throw new MediaError("aborted", "The caller gave up before the medium was read");
   }
   if (encoded.byteLength === 0) throw new MediaError("media_empty", "There are no bytes to decode");
@@ -37,6 +38,10 @@ export async function fetchMedia(
     throw new MediaError("media_too_large", `The medium is larger than the limit of ${limits.maxEncodedBytes} bytes`);
   }
   return encoded;
+}
+
+function disposeOfLate(encoded: EncodedMedium): void {
+  if (isEncodedFile(encoded)) encoded.dispose();
 }
 
 async function mediumOf(source: MediaSource, limits: FetchLimits): Promise<EncodedMedium> {

@@ -6,7 +6,7 @@ import { MediaError } from "../errors.ts";
 /** Larger files are read by their decoder, which of a long clip needs a part only. */
 const READ_HERE_BYTES = 16 * 1024 * 1024;
 /** What of a larger file is read here: enough to tell what it is, and to name it when decoding fails. */
-const START_BYTES = 1024 * 1024;
+const START_BYTES = 64 * 1024;
 
 /**
  * A regular file: small ones as bytes, larger ones open, to be disposed of by the caller. What is changed in the file until it
@@ -50,7 +50,7 @@ async function readStart(handle: FileHandle, byteLength: number): Promise<Uint8A
 function encodedFile(handle: FileHandle, byteLength: number, start: Uint8Array): EncodedFile {
   let open = true;
   const dispose = (): void => {
-    if (open) void handle.close();
+    if (open) handle.close().catch(() => {}); // it was read from only
     open = false;
   };
   return { fd: handle.fd, byteLength, start, dispose, [Symbol.dispose]: dispose };

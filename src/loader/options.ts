@@ -1,7 +1,7 @@
 /** Settings of a loader: one schema, which is the types and the documentation. */
 import { z } from "zod";
 import { imageOptionsSchema } from "../decode/image/options.ts";
-import { decoderPoolOptionsSchema } from "../decode/pool.ts";
+import { decoderPoolOptionsSchema } from "../decode/options.ts";
 import { videoOptionsSchema } from "../decode/video/options.ts";
 import { nixlAgentOptionsSchema, slabPoolOptionsSchema } from "../nixl/index.ts";
 

@@ -1,5 +1,5 @@
 /** The net for memory that was never given back: it logs, and gives back only when nobody can still be reading. */
-import type { Room } from "./slab_pool.ts";
+import type { Room } from "./room.ts";
 
 /** A worker may read for as long after the last reference here is gone: five minutes is how long a descriptor is of use. */
 const HOLD_MS = 5 * 60_000;

@@ -16,10 +16,10 @@ export {
   type ReadOptions,
   readOptionsSchema,
 } from "./reader.ts";
+export type { Room } from "./room.ts";
 export {
   HOST_OWNER,
   type OwnerId,
-  type Room,
   type SlabGrant,
   SlabPool,
   type SlabPoolOptions,

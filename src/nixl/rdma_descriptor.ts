@@ -2,7 +2,8 @@
 import { MediaError } from "../errors.ts";
 import { type DecodedMedia, MediaDescriptor, type PayloadLease, type TensorInfo } from "../tensor/index.ts";
 import { watchForgotten } from "./forgotten.ts";
-import { HOST_OWNER, type Room, type SlabPool } from "./slab_pool.ts";
+import type { Room } from "./room.ts";
+import { HOST_OWNER, type SlabPool } from "./slab_pool.ts";
 
 /** A room as what keeps a descriptor's payload. */
 class RoomLease implements PayloadLease {

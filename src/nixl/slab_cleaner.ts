@@ -1,30 +1,37 @@
 /** Clears slabs of owners that are gone, in pieces between which the event loop goes on. */
+import { nextData } from "../../ffi/memory.ts";
 
 /** What is cleared in one turn: some 50 µs. */
 const PIECE_BYTES = 256 * 1024;
 
-interface Dirty {
+/** A slab to be cleared. */
+export interface DirtySlab {
+  readonly offset: number;
+  /** Its memfd: pages that were never touched need not be cleared. */
+  readonly fd: number;
   readonly bytes: Uint8Array;
-  cleared: number;
 }
 
 /** Slabs by their offset. What is asked for before its turn is cleared on the spot. */
 export class SlabCleaner {
-  readonly #dirty = new Map<number, Dirty>();
+  /** How far each slab is cleared, bytes. */
+  readonly #dirty = new Map<number, { readonly slab: DirtySlab; cleared: number }>();
   #turn: ReturnType<typeof setImmediate> | undefined;
 
   /** Begins to clear a slab that nobody has any more. */
-  add(offset: number, bytes: Uint8Array): void {
-    this.#dirty.set(offset, { bytes, cleared: 0 });
+  add(slab: DirtySlab): void {
+    this.#dirty.set(slab.offset, { slab, cleared: 0 });
     this.#turn ??= setImmediate(() => this.#clearPiece());
+  }
+
+  /** Whether {@link finish} would have to work. */
+  isDirty(offset: number): boolean {
+    return this.#dirty.has(offset);
   }
 
   /** Clears what is left of the slab; at once, since somebody is about to get it. */
   finish(offset: number): void {
-    const dirty = this.#dirty.get(offset);
-    if (!dirty) return;
-    dirty.bytes.fill(0, dirty.cleared);
-    this.#dirty.delete(offset);
+    while (this.#dirty.has(offset)) this.#clear(offset, Number.POSITIVE_INFINITY);
   }
 
   /** Stops; the slabs are about to be unmapped. */
@@ -35,13 +42,23 @@ export class SlabCleaner {
 
   #clearPiece(): void {
     this.#turn = undefined;
-    const [next] = this.#dirty;
-    if (!next) return;
-    const [offset, dirty] = next;
-    const end = Math.min(dirty.cleared + PIECE_BYTES, dirty.bytes.byteLength);
-    dirty.bytes.fill(0, dirty.cleared, end);
-    dirty.cleared = end;
-    if (end === dirty.bytes.byteLength) this.#dirty.delete(offset);
+    const [offset] = this.#dirty.keys();
+    if (offset === undefined) return;
+    this.#clear(offset, PIECE_BYTES);
     if (this.#dirty.size > 0) this.#turn = setImmediate(() => this.#clearPiece());
+  }
+
+  /** Clears the next stretch that has pages, at most so many bytes of it. */
+  #clear(offset: number, mostBytes: number): void {
+    const dirty = this.#dirty.get(offset);
+    const data = dirty && nextData(dirty.slab.fd, dirty.cleared);
+    if (!dirty || !data) {
+      this.#dirty.delete(offset);
+      return;
+    }
+    const end = Math.min(data.end, data.start + mostBytes);
+    dirty.slab.bytes.fill(0, data.start, end);
+    dirty.cleared = end;
+    if (end >= dirty.slab.bytes.byteLength) this.#dirty.delete(offset);
   }
 }

@@ -19,7 +19,8 @@ import {
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import type { NixlAgent } from "./agent.ts";
-import { type Extent, FreeExtents } from "./extents.ts";
+import { FreeExtents } from "./extents.ts";
+import { Room } from "./room.ts";
 import { SlabCleaner } from "./slab_cleaner.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -42,7 +43,7 @@ export const slabPoolOptionsSchema = z
       .boolean()
       .default(false)
       .describe(
-        "Touch all pages at start-up, about a second a GiB, and hand each decoder its first slab ahead: no page fault falls into a request",
+        "Make all pages at start-up, about a second a GiB, and hand each decoder its first slab ahead, so that requests need not",
       ),
   })
   .refine((options) => options.budgetBytes >= options.slabBytes, {
@@ -72,76 +73,13 @@ interface Slab {
   readonly offset: number;
   readonly fd: number;
   owner: OwnerId | null;
-  /** Whether this process had it last, which clears it when another owner gets it: most often it gets it itself again. */
+  /** Whether this process had it last. It is not cleared until another owner gets it: most often this process does, again. */
   wasHosts: boolean;
 }
 
 interface Owner {
   readonly free: FreeExtents;
   alive: boolean;
-}
-
-/** Registered memory for one tensor; `dispose()` gives it back. */
-export class Room implements Disposable {
-  #extent: Extent | null;
-  #payload: Uint8Array;
-  readonly #giveBack: (extent: Extent, last: boolean) => void;
-
-  constructor(
-    /** All of the room in the pool, header included, whole pages. */
-    extent: Extent,
-    /** Bytes in front of the payload, whole pages. */
-    readonly headerBytes: number,
-    /** Address of the payload in this process: what readers are told. A multiple of the page size. */
-    readonly address: number,
-    payload: Uint8Array,
-    giveBack: (extent: Extent, last: boolean) => void,
-  ) {
-    this.offset = extent.offset;
-    this.#extent = extent;
-    this.#payload = payload;
-    this.#giveBack = giveBack;
-  }
-
-  /** Where the header bytes begin in the pool. */
-  readonly offset: number;
-
-  /** The tensor. Not to be touched after `dispose()`: the bytes then belong to another tensor. */
-  get payload(): Uint8Array {
-    return this.#payload;
-  }
-
-  /** Bytes of the tensor. */
-  get payloadBytes(): number {
-    return this.#payload.byteLength;
-  }
-
-  get disposed(): boolean {
-    return this.#extent === null;
-  }
-
-  /** Gives back what lies behind the first `payloadBytes` bytes. @throws MediaError invalid_argument, closed */
-  shrink(payloadBytes: number): void {
-    if (!this.#extent) throw new MediaError("closed", "the room was given back");
-    if (!(payloadBytes > 0 && payloadBytes <= this.payloadBytes)) {
-      throw new MediaError("invalid_argument", `a room of ${this.payloadBytes} bytes cannot shrink to ${payloadBytes}`);
-    }
-    const kept = this.headerBytes + roundToPages(payloadBytes);
-    const tail = { offset: this.offset + kept, byteLength: this.#extent.byteLength - kept };
-    this.#payload = this.#payload.subarray(0, payloadBytes);
-    this.#extent = { offset: this.offset, byteLength: kept };
-    if (tail.byteLength > 0) this.#giveBack(tail, false);
-  }
-
-  dispose(): void {
-    const extent = this.#extent;
-    this.#extent = null;
-    if (extent) this.#giveBack(extent, true);
-  }
-
-  [Symbol.dispose](): void {
-    this.dispose();
-  }
 }
 
 /** Slabs, and the rooms in them. Owned by whoever opened it; `dispose()` ends it before its agent. */
@@ -215,11 +153,18 @@ export class SlabPool implements Disposable {
     this.#owners.set(owner, { free: new FreeExtents(), alive: true });
   }
 
-  /** The owner can take slabs. When pages are touched ahead, its first one is handed over ahead too, if there is one to spare. */
+  /**
+   * The owner can take slabs. When pages are touched ahead, it is granted its first slab ahead too, as long as half of all slabs
+   * stay free for whoever needs several.
+   * @throws whatever {@link onGrant} throws
+   */
   prepareOwner(owner: OwnerId): void {
     const entry = this.#owners.get(owner);
-    const spare = this.#slabs.find((slab) => slab.owner === null);
-    if (this.#prefault && entry?.alive && spare && !this.#disposed) this.#grant(owner, entry, spare);
+    const free = this.#slabs.filter((slab) => slab.owner === null);
+    const spare = free.find((slab) => !this.#needsClearing(slab, owner)) ?? free[0];
+    const isWanted = this.#prefault && entry?.alive && !this.#slabs.some((slab) => slab.owner === owner);
+    if (!isWanted || !spare || this.#disposed || free.length - 1 < this.#slabs.length / 2) return;
+    this.#grant(owner, entry, spare, true);
   }
 
   /**
@@ -318,39 +263,45 @@ export class SlabPool implements Disposable {
 
   /**
    * Gives the owner the shortest run of neighbouring slabs that nobody has and that is long enough, together with what the
-   * owner has free on either side of it.
+   * owner has free on either side of it; slabs that would have to be cleared first only when there are no others.
    */
   #takeFromNewSlabs(owner: OwnerId, entry: Owner, byteLength: number): number | null {
+    const run =
+      this.#findRun(entry, byteLength, (slab) => slab.owner === null && !this.#needsClearing(slab, owner)) ??
+      this.#findRun(entry, byteLength, (slab) => slab.owner === null);
+    if (!run) return null;
+    for (const slab of run) this.#grant(owner, entry, slab, false);
+    return entry.free.take(byteLength);
+  }
+
+  #findRun(entry: Owner, byteLength: number, isFree: (slab: Slab) => boolean): readonly Slab[] | null {
     const longest = Math.ceil(byteLength / this.slabBytes);
     for (let count = 1; count <= longest; count++) {
       for (let first = 0; first + count <= this.#slabs.length; first++) {
         const run = this.#slabs.slice(first, first + count);
         const end = (first + count) * this.slabBytes;
         const around = entry.free.endingAt(first * this.slabBytes) + entry.free.startingAt(end);
-        if (around + count * this.slabBytes < byteLength || run.some((slab) => slab.owner !== null)) continue;
-        for (const slab of run) this.#grant(owner, entry, slab);
-        return entry.free.take(byteLength);
+        if (around + count * this.slabBytes >= byteLength && run.every(isFree)) return run;
       }
     }
     return null;
   }
 
+  #needsClearing(slab: Slab, owner: OwnerId): boolean {
+    return this.#cleaner.isDirty(slab.offset) || (slab.wasHosts && owner !== HOST_OWNER);
+  }
+
   /** When the owner cannot be told, it is its business to end: the slab may be mapped there already and stays its own. */
-  #grant(owner: OwnerId, entry: Owner, slab: Slab): void {
+  #grant(owner: OwnerId, entry: Owner, slab: Slab, isAhead: boolean): void {
+    if (slab.wasHosts && owner !== HOST_OWNER) this.#cleaner.add({ ...slab, bytes: this.#viewOf(slab) });
     this.#cleaner.finish(slab.offset);
-    if (slab.wasHosts && owner !== HOST_OWNER) this.#viewOf(slab).fill(0);
     slab.owner = owner;
     slab.wasHosts = owner === HOST_OWNER;
+    const { offset, fd } = slab;
     try {
-      this.onGrant?.({
-        owner,
-        offset: slab.offset,
-        byteLength: this.slabBytes,
-        fd: slab.fd,
-        prefault: this.#prefault,
-      });
+      this.onGrant?.({ owner, offset, byteLength: this.slabBytes, fd, prefault: isAhead });
     } finally {
-      entry.free.add({ offset: slab.offset, byteLength: this.slabBytes });
+      entry.free.add({ offset, byteLength: this.slabBytes });
     }
   }
 
@@ -372,7 +323,7 @@ export class SlabPool implements Disposable {
     for (const slab of this.#slabs) {
       if (slab.owner !== owner || !entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) continue;
       slab.owner = null;
-      if (owner !== HOST_OWNER) this.#cleaner.add(slab.offset, this.#viewOf(slab));
+      if (owner !== HOST_OWNER) this.#cleaner.add({ ...slab, bytes: this.#viewOf(slab) });
     }
     if (!entry.alive && !this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
   }

@@ -7,20 +7,17 @@ import type { EncodedMedium } from "../../src/encoded.ts";
 import type { Room } from "../../src/nixl/index.ts";
 import { SlabPool } from "../../src/nixl/index.ts";
 import { wrongTensors } from "../support/hostile_child.ts";
+import { noisePng } from "../support/media.ts";
 
 const PROGRAM = join(import.meta.dir, "../support/hostile_child.ts");
 const MEBIBYTE = 1024 * 1024;
+const NONE = { ffmpegPath: null, turboJpegPath: null, webpPath: null };
 let rooms: SlabPool;
 let pool: DecoderPool<Room>;
 
 beforeAll(async () => {
   rooms = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE });
-  pool = await DecoderPool.open<Room>(
-    rooms,
-    { ffmpegPath: null, turboJpegPath: null, webpPath: null },
-    { children: 2, jobTimeoutMs: 1000 },
-    PROGRAM,
-  );
+  pool = await DecoderPool.open<Room>(rooms, NONE, { children: 2, jobTimeoutMs: 1000 }, PROGRAM);
 });
 
 afterAll(async () => {
@@ -76,4 +73,30 @@ test("a child that takes no media off its channel does not hold up this process"
   expect([...codes].toSorted()).toEqual(["media_corrupt", "system_failed"]);
   expect(openDescriptors()).toBeLessThanOrEqual(before + 4);
   await expectHonestWork();
+});
+
+test("an answer that comes while the medium is still being copied ends the job, and nothing is left of it", async () => {
+  // Large enough to be copied in pieces, and a picture whose room is told ahead.
+  const medium = Buffer.concat([await noisePng(20, 20), new Uint8Array(12 * MEBIBYTE)]);
+  await Promise.all(["one", "other"].map(() => decode("an answer to the next job").then(({ room }) => room.dispose())));
+  for (let i = 0; i < 4; i++) {
+    const code = await decode("honest", medium).then(
+      ({ room }) => room.dispose(),
+      (error) => error.code,
+    );
+    expect([undefined, "media_corrupt", "decoder_failed"]).toContain(code);
+  }
+  expect(rooms.occupancy).toEqual({ rooms: 0, bytes: 0 });
+});
+
+test("a child that cannot be handed a slab ahead costs no more than itself", async () => {
+  const memory = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE, prefault: true });
+  const program = join(import.meta.dir, "../support/deaf_child.ts");
+  const deaf = await DecoderPool.open<Room>(memory, NONE, { children: 1, queueTimeoutMs: 1500 }, program);
+  const request = { kind: "image", settings: { limits: null }, hashVideo: false } as const;
+  const png = await noisePng(20, 20);
+  await expect(deaf.decode(request, png)).rejects.toMatchObject({ code: "overloaded" });
+  await deaf.dispose();
+  expect(memory.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  memory.dispose();
 });

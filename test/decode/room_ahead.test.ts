@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import sharp from "sharp";
 import { imageOptionsSchema } from "../../src/decode/image/options.ts";
 import { roomAhead } from "../../src/decode/room_ahead.ts";
 import { mediaBytes, noisePng } from "../support/media.ts";
@@ -17,8 +18,13 @@ describe("the room for an image is told from its first bytes", () => {
     expect(roomAhead(image(), await mediaBytes(name))).toBe(byteLength);
   });
 
-  test("of a large file too", async () => {
-    expect(roomAhead(image(), await noisePng(400, 300))).toBe(400 * 300 * 3);
+  test("of large files too", async () => {
+    const png = await noisePng(400, 300);
+    const webp = await sharp(png).webp({ lossless: true }).toBuffer();
+    for (const encoded of [png, webp]) {
+      expect(encoded.byteLength).toBeGreaterThan(128 * 1024);
+      expect(roomAhead(image(), encoded)).toBe(400 * 300 * 3);
+    }
   });
 });
 
@@ -43,6 +49,15 @@ describe("the decoder has to ask", () => {
     const encoded = await mediaBytes("odd.jpg");
     expect(roomAhead(image({ max_image_width: 100 }), encoded)).toBeNull();
     expect(roomAhead(image(null), await mediaBytes("bad_bomb_12000.png"))).toBeNull();
+  });
+
+  test("for a header that takes more steps than sound ones do", async () => {
+    const jpeg = await mediaBytes("odd.jpg");
+    const comments = Buffer.alloc(4 * 2000, Buffer.from([0xff, 0xfe, 0, 2]));
+    expect(roomAhead(image(), jpeg)).not.toBeNull();
+    const long = Buffer.concat([jpeg.subarray(0, 2), comments, jpeg.subarray(2)]);
+    expect(long.byteLength).toBeLessThan(64 * 1024);
+    expect(roomAhead(image(), long)).toBeNull();
   });
 
   test("for a JPEG whose frame header is farther behind than is looked", async () => {

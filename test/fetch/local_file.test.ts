@@ -34,7 +34,7 @@ describe("a local file", () => {
     const encoded = await readLocalFile(path, 64 * MEBIBYTE);
     if (!isEncodedFile(encoded)) throw new Error("it came as bytes");
     expect(encoded.byteLength).toBe(16 * MEBIBYTE + 1);
-    expect(encoded.start.byteLength).toBe(MEBIBYTE);
+    expect(encoded.start.byteLength).toBe(64 * 1024);
     expect(Buffer.from(encoded.start.subarray(0, 6)).toString()).toBe("larger");
     expect(openDescriptors()).toBe(before + 1);
     encoded.dispose();
@@ -56,8 +56,11 @@ describe("a local file", () => {
     await eventually("all are closed", () => openDescriptors() === before);
   });
 
-  test("that is opened for a caller who has given up is closed", async () => {
-    const path = fileOf("given-up", 32 * MEBIBYTE);
+  test.each([
+    ["missing", "missing"],
+    ["too large", fileOf("given-up-too-large", 65 * MEBIBYTE)],
+    ["large", fileOf("given-up", 32 * MEBIBYTE)],
+  ])("that is %s is nobody's any more once the caller has given up: no error, no descriptor", async (_, path) => {
     const before = openDescriptors();
     const limits = { maxEncodedBytes: 64 * MEBIBYTE, maxDataUrlBytes: 1 };
     for (let i = 0; i < 20; i++) {

@@ -95,6 +95,40 @@ describe("owners", () => {
     expect(next.payload.every((byte) => byte === 0)).toBe(true);
   });
 
+  test("get slabs that need no clearing before those that do", async () => {
+    const pool = openPool(3);
+    const grants: SlabGrant[] = [];
+    pool.addOwner(1);
+    pool.take(1, SLAB - PAGE_BYTES).payload.fill(9);
+    pool.removeOwner(1); // its room still lives
+    pool.addOwner(2);
+    const room = pool.take(2, 100);
+    room.payload.fill(9);
+    room.dispose();
+    pool.removeOwner(2); // its slab, the second one, is being cleared
+    pool.onGrant = (grant) => grants.push(grant);
+    pool.addOwner(3);
+    const rooms = [pool.take(3, SLAB - PAGE_BYTES), pool.take(3, SLAB - PAGE_BYTES)];
+    expect(grants.map(({ offset }) => offset / SLAB)).toEqual([2, 1]);
+    for (const { payload } of rooms) expect(payload.every((byte) => byte === 0)).toBe(true);
+  });
+
+  test("that are prepared get a slab ahead, once, while half of all stay free", () => {
+    const pool = new SlabPool({ slabBytes: SLAB, budgetBytes: 4 * SLAB, prefault: true });
+    pools.push(pool);
+    const grants: SlabGrant[] = [];
+    pool.onGrant = (grant) => grants.push(grant);
+    for (const owner of [1, 1, 2, 3]) {
+      pool.addOwner(owner);
+      pool.prepareOwner(owner);
+    }
+    pool.prepareOwner(2);
+    expect(grants.map(({ owner, offset, prefault }) => [owner, offset / SLAB, prefault])).toEqual([
+      [1, 0, true],
+      [2, 1, true],
+    ]);
+  });
+
   test("get neighbouring slabs for a medium that is larger than one, as one piece", () => {
     const pool = openPool(4);
     const grants: SlabGrant[] = [];

@@ -44,6 +44,12 @@ function answer(job: Job, scenario: string): void {
     "media not received": () => fail("media_corrupt", "not looked at"),
     "no message": () => say({ hello: "world" }),
     "done without a room": () => say({ type: "done", tensor: SOUND, timings: TIMINGS }),
+    "an answer to the next job": () =>
+      withRoom(() => {
+        say({ type: "done", tensor: SOUND, timings: TIMINGS });
+        const next = { id: id + 1, type: "failed", code: "media_corrupt", message: "not looked at", cause: null };
+        setInterval(() => process.send?.(next), 0);
+      }),
     silence: () => {},
   };
   say({ type: "taken" });

@@ -1,8 +1,17 @@
 /** The child's side of the shared memory: its slabs at the offsets they have in the pool, its inbox, and media files. */
+import { readSync } from "node:fs";
 import { AddressRange, closeDescriptor, receiveDescriptor, roundToPages, touchPages } from "../../../ffi/memory.ts";
+import { createFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
 import type { DecodeRoom } from "../contract.ts";
-import { CHANNEL_DESCRIPTOR, INBOX_BYTES, INBOX_TAG, type ParentMessage, type RoomPlace } from "../protocol.ts";
+import {
+  CHANNEL_DESCRIPTOR,
+  FILE_TAG,
+  INBOX_BYTES,
+  INBOX_TAG,
+  type ParentMessage,
+  type RoomPlace,
+} from "../protocol.ts";
 
 type Slab = Extract<ParentMessage, { type: "slab" }>;
 
@@ -32,14 +41,12 @@ export class ChildMemory {
   /** The encoded bytes of a job. */
   encoded(source: "inbox" | "file", byteLength: number): EncodedBytes {
     if (source === "inbox") return { bytes: this.#inbox.view(0, byteLength), [Symbol.dispose]: () => {} };
-    const range = new AddressRange(roundToPages(byteLength));
-    const { fd } = receiveDescriptor(CHANNEL_DESCRIPTOR);
+    const fd = receive(FILE_TAG);
     try {
-      range.mapFileToRead(fd, 0, range.byteLength);
+      return mappedFile(fd, byteLength) ?? copiedFile(fd, byteLength);
     } finally {
       closeDescriptor(fd);
     }
-    return { bytes: range.view(0, byteLength), [Symbol.dispose]: () => range.release() };
   }
 
   /** A room that the parent gave: `headerBytes` at `offset`, the payload behind. */
@@ -59,13 +66,44 @@ export class ChildMemory {
   }
 }
 
+/** @returns null where the file system has no mappings, as some have that run in user space */
+function mappedFile(fd: number, byteLength: number): EncodedBytes | null {
+  const range = new AddressRange(roundToPages(byteLength));
+  try {
+    range.mapFileToRead(fd, 0, range.byteLength);
+  } catch {
+    range.release();
+    return null;
+  }
+  return { bytes: range.view(0, byteLength), [Symbol.dispose]: () => range.release() };
+}
+
+/** @throws MediaError file_unreadable */
+function copiedFile(fd: number, byteLength: number): EncodedBytes {
+  const copy = createFile("encoded", byteLength);
+  try {
+    for (let at = 0, got = 1; got > 0 && at < byteLength; at += got) {
+      got = readSync(fd, copy.bytes, at, byteLength - at, at);
+    }
+    return copy;
+  } catch (cause) {
+    copy.dispose();
+    throw new MediaError("file_unreadable", "the file cannot be read", { cause });
+  }
+}
+
+/** The next descriptor on the channel, to be closed by the caller. */
+function receive(expectedTag: number): number {
+  const { fd, tag } = receiveDescriptor(CHANNEL_DESCRIPTOR);
+  if (tag === expectedTag) return fd;
+  closeDescriptor(fd);
+  throw new MediaError("decoder_failed", `descriptor ${tag} came where ${expectedTag} was expected`);
+}
+
 /** Takes the next descriptor off the channel, maps it and closes it; the mapping keeps the memory. */
 function mapReceived(range: AddressRange, expectedTag: number, offset: number, byteLength: number): void {
-  const { fd, tag } = receiveDescriptor(CHANNEL_DESCRIPTOR);
+  const fd = receive(expectedTag);
   try {
-    if (tag !== expectedTag) {
-      throw new MediaError("decoder_failed", `descriptor ${tag} came where ${expectedTag} was expected`);
-    }
     range.mapFile(fd, offset, byteLength);
   } finally {
     closeDescriptor(fd);

@@ -4,6 +4,7 @@
  */
 import { type LibWebp, openLibWebp } from "../../../../ffi/libwebp.ts";
 import { openTurboJpeg, type TurboJpeg } from "../../../../ffi/turbojpeg.ts";
+import { warn } from "../../child/warning.ts";
 import type { DecodeContext } from "../../contract.ts";
 import type { DecodableFormat } from "../header.ts";
 import type { ImageHeader } from "../image_header.ts";
@@ -20,7 +21,7 @@ function openedOnce<Library>(open: (path: string) => Library): (path: string | n
         library = open(path);
       } catch (error) {
         library = null;
-        console.warn(`nixl-media: images are decoded without it: ${error}`);
+        warn(`images are decoded without it: ${error}`);
       }
       libraries.set(path, library);
     }

@@ -4,6 +4,7 @@
  */
 import { addressOf } from "../../../../ffi/native.ts";
 import type { TurboJpeg, TurboJpegHeader } from "../../../../ffi/turbojpeg.ts";
+import { warn } from "../../child/warning.ts";
 
 /** Smaller pictures are done before the other thread is awake. */
 const LEAST_PIXELS = 200_000;
@@ -14,8 +15,8 @@ const BAND_ROWS = 32;
 
 /** Where the two threads meet: what the Worker is to do or has done, as 32-bit words in shared memory. */
 export const STATE = { starting: 0, idle: 1, asked: 2, done: 3, refused: 4 } as const;
-/** The job, as doubles behind the state: addresses, sizes, and the band. */
-export const JOB_FIELDS = 8;
+/** The job, as doubles behind the state: address and bytes of the JPEG, address of the pixels, width, height, channels, first row. */
+const JOB_FIELDS = 7;
 export const STATE_BYTES = 8;
 
 /** What the Worker is started with. */
@@ -37,7 +38,7 @@ class BandWorker {
     worker.unref();
     worker.onerror = (event) => {
       event.preventDefault(); // it stays "starting": pictures are decoded by one thread
-      console.warn(`nixl-media: JPEG is decoded by one thread: ${event.message}`);
+      warn(`JPEG is decoded by one thread: ${event.message}`);
     };
     worker.postMessage({ path, shared } satisfies BandWorkerStart);
   }
@@ -49,7 +50,7 @@ class BandWorker {
   /** Begins; {@link finish} must follow, before the memory is used for anything else. */
   begin(encoded: Uint8Array, { width, height, channels }: TurboJpegHeader, pixels: Uint8Array, firstRow: number): void {
     const { byteLength } = encoded;
-    this.#job.set([addressOf(encoded), byteLength, addressOf(pixels), width, height, channels, firstRow, 0]);
+    this.#job.set([addressOf(encoded), byteLength, addressOf(pixels), width, height, channels, firstRow]);
     Atomics.store(this.#state, 0, STATE.asked);
     Atomics.notify(this.#state, 0);
   }
@@ -61,7 +62,17 @@ class BandWorker {
   }
 }
 
-let worker: BandWorker | undefined;
+/** Undefined before it is first wanted, null when it could not be started. One library is used in a process. */
+let worker: BandWorker | null | undefined;
+
+function startedWorker(path: string): BandWorker | null {
+  try {
+    return new BandWorker(path);
+  } catch (error) {
+    warn(`JPEG is decoded by one thread: ${error}`);
+    return null;
+  }
+}
 
 /**
  * Decodes with two threads.
@@ -78,9 +89,9 @@ export function decodeInBands(
 ): boolean | null {
   const { bands } = library;
   if (!bands || header.width * header.height < LEAST_PIXELS || !bands.suits(encoded)) return null;
-  worker ??= new BandWorker(path);
+  if (worker === undefined) worker = startedWorker(path);
   const count = Math.round((header.height * OWN_SHARE) / BAND_ROWS) * BAND_ROWS;
-  if (!worker.isReady || count === 0 || count >= header.height) return null;
+  if (!worker?.isReady || count === 0 || count >= header.height) return null;
   worker.begin(encoded, header, pixels, count);
   let isOwnDone = false;
   try {

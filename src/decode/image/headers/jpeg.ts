@@ -2,9 +2,12 @@ import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
 import { corruptImage, unsupportedImage } from "../refusals.ts";
 
-/** JPEG (ITU-T T.81, B.1 and B.2.2): the first frame header, wherever it stands in front of the first scan. */
-export function readJpegHeader(bytes: Uint8Array): ImageHeader {
-  const reader = new ByteReader(bytes, false);
+/**
+ * JPEG (ITU-T T.81, B.1 and B.2.2): the first frame header, wherever it stands in front of the first scan.
+ * @param mostReads as for {@link ByteReader}
+ */
+export function readJpegHeader(bytes: Uint8Array, mostReads?: number): ImageHeader {
+  const reader = new ByteReader(bytes, false, mostReads);
   let at = 2;
   for (;;) {
     // Any number of fill bytes (FF) may stand in front of a marker; stray bytes are for the decoder to judge.

@@ -2,9 +2,12 @@ import { ByteReader } from "../../byte_reader.ts";
 import type { ImageHeader } from "../image_header.ts";
 import { corruptImage } from "../refusals.ts";
 
-/** PNG (W3C, third edition, 5.6 and 11.2.1): IHDR, and whether a tRNS chunk adds alpha. */
-export function readPngHeader(bytes: Uint8Array): ImageHeader {
-  const reader = new ByteReader(bytes, false);
+/**
+ * PNG (W3C, third edition, 5.6 and 11.2.1): IHDR, and whether a tRNS chunk adds alpha.
+ * @param mostReads as for {@link ByteReader}
+ */
+export function readPngHeader(bytes: Uint8Array, mostReads?: number): ImageHeader {
+  const reader = new ByteReader(bytes, false, mostReads);
   if (reader.text(12, 4) !== "IHDR") throw corruptImage("Png", "it does not begin with IHDR");
   const width = reader.uint32(16);
   const height = reader.uint32(20);

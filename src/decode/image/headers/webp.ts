@@ -38,6 +38,13 @@ export function readWebpHeader(bytes: Uint8Array): ImageHeader {
   return header;
 }
 
+/** What the first chunk says, which for a sound file is what {@link readWebpHeader} says; the rest is not looked at. */
+export function readWebpFirstChunk(bytes: Uint8Array): ImageHeader | undefined {
+  const reader = new ByteReader(bytes, true);
+  const first = { type: reader.text(12, 4), start: 20, size: reader.uint32(16) };
+  return first.type === "VP8X" ? readCanvas(reader, first) : readPicture(reader, first);
+}
+
 /** The chunks from `start` to `end`, one by one: a hostile file may have millions. */
 function* chunks(reader: ByteReader, start: number, end: number): Generator<Chunk> {
   for (let at = start; at + 8 <= Math.min(end, reader.length); ) {

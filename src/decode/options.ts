@@ -1,0 +1,60 @@
+/** Settings of the decoder children: one zod schema that is the types, the checks and the documentation. */
+import { z } from "zod";
+
+const GIBIBYTE = 1024 ** 3;
+/** What timers of JavaScript can count to; beyond it they fire at once. */
+const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
+
+/** Settings of the decoder children. */
+export const decoderPoolOptionsSchema = z.strictObject({
+  children: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe("Decoder processes; default one per core, at most one for every two slabs: each has slabs of its own"),
+  queueLimit: z.int().nonnegative().default(1024).describe("Media that may wait for a decoder; more are refused"),
+  queueBytes: z
+    .int()
+    .positive()
+    .default(GIBIBYTE)
+    .describe("Encoded bytes that may wait for a decoder, all together; more are refused"),
+  queueTimeoutMs: z
+    .int()
+    .positive()
+    .max(MAXIMUM_DELAY_MS)
+    .default(60_000)
+    .describe("Time after which a waiting medium is refused, ms"),
+  jobTimeoutMs: z
+    .int()
+    .positive()
+    .max(MAXIMUM_DELAY_MS)
+    .default(120_000)
+    .describe("Time after which a decoder is killed, ms"),
+  memoryLimitBytes: z
+    .int()
+    .min(256 * 1024 * 1024)
+    .default(2 * GIBIBYTE)
+    .describe("Memory that a decoder process may allocate beyond what it starts with, bytes"),
+  threadsPerMedium: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe(
+      "Most threads that decode one medium while other decoders have nothing to do; default one per core, at most 4",
+    ),
+  recycleAfterJobs: z
+    .int()
+    .positive()
+    .default(10_000)
+    .describe("Media after which a decoder process is replaced by a fresh one, without a pause"),
+  recycleAboveBytes: z
+    .int()
+    .positive()
+    .default(GIBIBYTE / 2)
+    .describe(
+      "Private memory above which a decoder process is replaced, bytes; what large pictures took stays with it",
+    ),
+});
+export type DecoderPoolOptions = z.input<typeof decoderPoolOptionsSchema>;
