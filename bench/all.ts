@@ -1,10 +1,11 @@
 /**
- * All benchmarks that need no reference, on media that are made for it: JSON lines, each with the name of its benchmark.
+ * All benchmarks that need no reference, on media that are made for it as JSON lines or tables, each with the name of its benchmark.
  *
  *   npm run bench
  */
 import { join } from "node:path";
 import { benchMedia } from "./support/media.ts";
+import { report } from "./support/report.ts";
 
 const media = await benchMedia();
 const clips = [...media].filter(([name]) => name.endsWith(".mp4")).map(([, path]) => path);
@@ -24,7 +25,7 @@ for (const [name, ...args] of PROGRAMS) {
     stdio: ["ignore", "pipe", "inherit"],
   });
   for (const line of (await program.stdout.text()).split("\n").filter(Boolean)) {
-    console.log(JSON.stringify({ benchmark: name, ...JSON.parse(line) }));
+    report({ benchmark: name, ...JSON.parse(line) });
   }
   if ((await program.exited) !== 0) process.exitCode = 1;
 }

@@ -1,5 +1,5 @@
 /**
- * Finds the native parts: libnixl, ffmpeg, libturbojpeg. Nothing is opened or started here; what is found is remembered for
+ * Finds the native parts: libnixl, ffmpeg, libturbojpeg, libwebp. Nothing is opened or started here; what is found is remembered for
  * the life of the process.
  *
  * A variable that names something that is not there is an error: falling through to another copy would hide the typing

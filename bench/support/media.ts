@@ -2,7 +2,7 @@
  * Media to measure with, the same on every machine: a smooth picture with noise on it, as cameras make them, a screenshot-like
  * one with flat areas, and test clips. Made once into `.bench/` of the project.
  */
-import { existsSync, mkdirSync, renameSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
 import { locateFfmpeg } from "../../ffi/locate.ts";
@@ -22,8 +22,12 @@ export async function benchMedia(): Promise<ReadonlyMap<string, string>> {
     const path = join(FOLDER, name);
     if (!existsSync(path)) {
       const partial = join(FOLDER, `partial-${process.pid}-${name}`);
-      await write(partial);
-      renameSync(partial, path);
+      try {
+        await write(partial);
+        renameSync(partial, path);
+      } finally {
+        rmSync(partial, { force: true });
+      }
     }
     media.set(name, path);
   };
@@ -33,7 +37,9 @@ export async function benchMedia(): Promise<ReadonlyMap<string, string>> {
   await make("fhd.png", (path) => photo(1920, 1080).png({ compressionLevel: 6 }).toFile(path));
   await make("fhd.webp", (path) => photo(1920, 1080).webp({ quality: 85 }).toFile(path));
   await make("screen.png", (path) => screen(1920, 1080).png({ compressionLevel: 6 }).toFile(path));
-  for (const [name, args] of Object.entries(CLIPS)) await make(name, (path) => clip(path, args)).catch(() => {});
+  const ffmpeg = locateFfmpeg().path;
+  if (ffmpeg !== null)
+    for (const [name, args] of Object.entries(CLIPS)) await make(name, (path) => clip(ffmpeg, path, args));
   return media;
 }
 
@@ -80,9 +86,7 @@ function clamped(level: number): number {
   return Math.max(0, Math.min(255, Math.round(level)));
 }
 
-async function clip(path: string, [source = "", ...encoder]: readonly string[]): Promise<void> {
-  const ffmpeg = locateFfmpeg().path;
-  if (ffmpeg === null) throw new Error("there is no ffmpeg");
+async function clip(ffmpeg: string, path: string, [source = "", ...encoder]: readonly string[]): Promise<void> {
   const args = ["-v", "error", "-nostdin", "-f", "lavfi", "-i", source, ...encoder, "-pix_fmt", "yuv420p", "-f", "mp4"];
   const run = Bun.spawn([ffmpeg, ...args, path], { stdio: ["ignore", "ignore", "inherit"] });
   if ((await run.exited) !== 0) throw new Error("ffmpeg cannot make the clip");

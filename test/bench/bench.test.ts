@@ -7,8 +7,8 @@ import { percentile } from "../../bench/support/statistics.ts";
 import { PROJECT } from "../support/cli.ts";
 import { mediaPath } from "../support/media.ts";
 
-const positive = expect.any(Number);
-const stages = { decode_ms: positive, hash_ms: positive, register_ms: positive, total_ms: positive };
+const figure = expect.any(Number);
+const stages = { decode_ms: figure, hash_ms: figure, register_ms: figure, total_ms: figure };
 
 async function bench(name: string, args: string[]): Promise<{ code: number; lines: object[]; stderr: string }> {
   const run = Bun.spawn([process.execPath, join(PROJECT, "bench", `${name}.ts`), ...args], {
@@ -58,7 +58,7 @@ describe("pipeline", () => {
     const { lines } = await bench("pipeline", [mediaPath("odd.jpg"), "--iters", "2", "--peer", peer.path]);
     peer.dispose();
     expect(lines).toMatchObject([
-      { reference: { decode_ms: 2, hash_ms: 2, register_ms: 4, total_ms: 1000 }, ratio: positive },
+      { reference: { decode_ms: 2, hash_ms: 2, register_ms: 4, total_ms: 1000 }, ratio: figure },
     ]);
   });
 
@@ -74,35 +74,35 @@ describe("pipeline", () => {
 test("throughput prints media a second and processor time for each", async () => {
   const { code, lines } = await bench("throughput", [mediaPath("odd.jpg"), "--seconds", "1", "--rounds", "1"]);
   expect(code).toBe(0);
-  expect(lines).toMatchObject([{ ours_items_per_s: positive, ours_cpu_ms_per_item: positive }]);
+  expect(lines).toMatchObject([{ ours_items_per_s: figure, ours_cpu_ms_per_item: figure }]);
 });
 
 test("live prints what a descriptor costs, and the metadata text's length, which does not grow", async () => {
   const { code, lines } = await bench("live", ["--iters", "8"]);
   expect(code).toBe(0);
-  expect(lines).toMatchObject([0, 100, 1000].map((live) => ({ live, ours_ms: positive })));
+  expect(lines).toMatchObject([0, 100, 1000].map((live) => ({ live, ours_ms: figure })));
   expect(new Set(lines.map((line) => (line as { metadata_characters: number }).metadata_characters)).size).toBe(1);
 });
 
 test("eventloop prints how late timers are", async () => {
   const { code, lines } = await bench("eventloop", [mediaPath("odd.jpg"), "--seconds", "1"]);
-  const late = { p50_ms: positive, p99_ms: positive, max_ms: positive };
+  const late = { p50_ms: figure, p99_ms: figure, max_ms: figure };
   expect(code).toBe(0);
-  expect(lines).toMatchObject([{ items_per_s: positive, idle: late, busy: late }]);
+  expect(lines).toMatchObject([{ items_per_s: figure, idle: late, busy: late }]);
 });
 
 test("idle prints shares of a core", async () => {
   const { code, lines } = await bench("idle", ["--seconds", "1"]);
   expect(code).toBe(0);
-  expect(lines).toMatchObject([{ parent_percent: positive, children_percent: positive, resident_bytes: positive }]);
+  expect(lines).toMatchObject([{ parent_percent: figure, children_percent: figure, resident_bytes: figure }]);
 });
 
 test("memory prints peaks, levels and their spread, on media of its own", async () => {
   const { code, lines } = await bench("memory", ["--media", "40", "--children", "1"]);
   expect(code).toBe(0);
-  expect(lines).toContainEqual(expect.objectContaining({ file: "12mp.jpg", peak_bytes: positive }));
-  expect(lines).toContainEqual(expect.objectContaining({ media: 40, total_bytes: positive }));
-  expect(lines.at(-1)).toMatchObject({ level_from: 4, spread: positive });
+  expect(lines).toContainEqual(expect.objectContaining({ file: "12mp.jpg", peak_bytes: figure }));
+  expect(lines).toContainEqual(expect.objectContaining({ media: 40, total_bytes: figure }));
+  expect(lines.at(-1)).toMatchObject({ level_from: 4, spread: figure });
 });
 
 test.each([

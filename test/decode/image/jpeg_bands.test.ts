@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import sharp, { type JpegOptions } from "sharp";
 import { locateTurboJpeg } from "../../../ffi/locate.ts";
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
@@ -88,6 +88,15 @@ describe("two threads make the pixels that one makes", () => {
 });
 
 describe("is refused by either thread", () => {
+  test.each([0.3, 0.9])("a JPEG with damage at %p of its length", async (share) => {
+    const encoded = Buffer.from(await jpeg(800, 600));
+    encoded.fill(0xff, Math.floor(encoded.length * share), Math.floor(encoded.length * share) + 64);
+    const pixels = new Uint8Array(800 * 600 * 3);
+    const header = library.readHeader(encoded);
+    expect(header && library.decodeInto(encoded, header, pixels)).not.toBeNull();
+    expect(inBands(encoded)?.isDone).toBe(false);
+  });
+
   test.each([0.2, 0.5, 0.75, 0.99])("a JPEG that ends at %p of its length", async (share) => {
     const encoded = await jpeg(800, 600);
     const cut = encoded.subarray(0, Math.floor(encoded.length * share));
@@ -97,6 +106,10 @@ describe("is refused by either thread", () => {
 });
 
 describe("is for one thread", () => {
+  afterEach(async () => {
+    expect(inBands(await jpeg(640, 480))).not.toBeNull(); // the other thread is there, it was not asked
+  });
+
   test("a small picture", async () => {
     expect(inBands(await media("odd.jpg"))).toBeNull();
   });
