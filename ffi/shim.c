@@ -49,7 +49,7 @@ extern long syscall(long number, ...);
 extern int prctl(int option, ...);
 extern int getppid(void);
 extern int getpid(void);
-extern int fork(void);
+extern int vfork(void);
 extern int execve(const char *path, char *const argv[], char *const envp[]);
 extern void _exit(int code);
 extern int kill(int pid, int signal);
@@ -103,7 +103,6 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 #define RLIMIT_CORE 4
 #define RLIMIT_AS 9
 #define SIGKILL 9
-#define SIGPIPE 13
 #define SIG_SETMASK 2
 #define WNOHANG 1
 #define EINTR 4
@@ -653,7 +652,10 @@ struct spawn_request {
   int report; /* close-on-exec pipe that carries errno when exec fails */
 };
 
-/* Runs between fork and exec: async-signal-safe calls only. Descriptors move up first, so that none overwrites another. */
+/*
+ * Runs between vfork and exec, in the parent's memory and with all signals blocked: async-signal-safe calls only, and no handler of
+ * the parent's may run here. Descriptors move up first, so that none overwrites another.
+ */
 static void become(const struct spawn_request *request) {
   int moved[16], i, base = 17; /* above all places that are filled, below any limit on descriptors */
   uint64_t no_signals[16] = {0};
@@ -676,7 +678,7 @@ static void become(const struct spawn_request *request) {
   limit(RLIMIT_FSIZE, request->file_size_limit);
   uint64_t no_core[2] = {0, 0};
   setrlimit(RLIMIT_CORE, no_core);
-  signal(SIGPIPE, NULL); /* SIG_DFL */
+  for (i = 1; i <= 64; i++) signal(i, NULL); /* SIG_DFL; what cannot be set stays */
   sigprocmask(SIG_SETMASK, no_signals, NULL);
   execve(request->path, request->argv, request->envp);
 fail : {
@@ -704,6 +706,7 @@ int process_spawn(const char *path, char *arguments, int argument_count, char *e
                   const int *descriptors, int descriptor_count, uint64_t memory_limit, uint64_t cpu_seconds,
                   uint64_t file_size_limit, int *pid_out) {
   int pipe_ends[2], pid, number = 0, status = 0;
+  uint64_t all_signals[16], old_signals[16];
   struct spawn_request request;
   if (descriptor_count > 16) return failed("process_spawn", "more than 16 descriptors", -1);
   request.path = path;
@@ -715,6 +718,8 @@ int process_spawn(const char *path, char *arguments, int argument_count, char *e
   request.cpu_seconds = cpu_seconds;
   request.file_size_limit = file_size_limit;
   request.parent = getpid();
+  for (number = 0; number < 16; number++) all_signals[number] = ~0UL;
+  number = 0;
   if (!request.argv || !request.envp) {
     status = failed_system("calloc");
     goto end;
@@ -724,9 +729,12 @@ int process_spawn(const char *path, char *arguments, int argument_count, char *e
     goto end;
   }
   request.report = pipe_ends[1];
-  pid = fork();
+  /* Not fork: copying the page tables of a process as large as this takes milliseconds. */
+  sigprocmask(SIG_SETMASK, all_signals, old_signals);
+  pid = vfork();
   if (pid == 0) become(&request);
-  if (pid < 0) status = failed_system("fork");
+  if (pid < 0) status = failed_system("vfork");
+  sigprocmask(SIG_SETMASK, old_signals, NULL);
   close(pipe_ends[1]);
   if (pid > 0) {
     ssize_t got;

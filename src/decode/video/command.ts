@@ -7,6 +7,9 @@
  */
 import type { Demuxer } from "../sniff.ts";
 
+/** Bytes of a pixel, RGB. */
+export const CHANNELS = 3;
+
 /** Descriptors of the program; 0 and 1 are the null device, 2 is the log. */
 export const DECODE_DESCRIPTORS = { input: 3, frames: 4, timestamps: 5, graphStarts: 6, filterScript: 7 } as const;
 export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
@@ -28,6 +31,8 @@ export interface DecodeCommand {
   readonly turn: readonly string[];
   /** End at the first error. */
   readonly strict: boolean;
+  /** Threads of the decoder; none of them changes a sound clip's frames. */
+  readonly threads: number;
 }
 
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
@@ -61,8 +66,7 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
   return [
     ...COMMON,
     ...(command.strict ? ["-xerror"] : []),
-    // One thread: clips are decoded side by side instead.
-    ...["-noautorotate", "-threads", "1"],
+    ...["-noautorotate", "-threads", String(command.threads)],
     ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input),
     ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
     ...(script === null ? ["-filter:v", filter] : [script, `/proc/self/fd/${DECODE_DESCRIPTORS.filterScript}`]),

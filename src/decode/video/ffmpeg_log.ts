@@ -36,6 +36,19 @@ function errorLines(log: string): string[] {
   return log.split("\n").filter((line) => /^(?:\[[^\]]* @ \w+\] )*\[(?:error|fatal|panic)\]/.test(line));
 }
 
+/** Warnings about how pixels are stored, which have nothing to do with damage. */
+const HARMLESS_WARNING = /^\[swscaler @ \w+\] \[warning\] deprecated pixel format used/;
+/** Damaged pictures of which it is an information only that they were made good. */
+const CONCEALMENT = /^\[[^\]]* @ \w+\] \[\w+\] concealing /;
+
+/** Whether ffmpeg found the least thing wrong. */
+export function hasTrouble(log: string): boolean {
+  return log.split("\n").some((line) => {
+    if (HARMLESS_WARNING.test(line)) return false;
+    return /^(?:\[[^\]]* @ \w+\] )*\[(?:warning|error|fatal|panic)\]/.test(line) || CONCEALMENT.test(line);
+  });
+}
+
 /** The first error in the log as one line: no paths, no addresses, no control characters, at most 200 characters. */
 export function logExcerpt(log: string): string {
   const line = errorLines(log)[0] ?? "ffmpeg gave no reason";

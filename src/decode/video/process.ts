@@ -20,6 +20,8 @@ export interface ProgramRun {
   readonly memoryLimitBytes: number;
   /** Processor time that it may take, {@link CPU_SECONDS} by default. */
   readonly cpuSeconds?: number;
+  /** Called every few milliseconds. */
+  readonly whileRunning?: () => void;
 }
 
 /** How a run ended and what the program said. */
@@ -53,7 +55,9 @@ export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
   });
   let end: ProcessEnd | null = null;
   try {
-    for (end = child.wait(WAIT_SLICE_MILLISECONDS); end === null; end = child.wait(WAIT_SLICE_MILLISECONDS)) {
+    // What else is to be started is started first.
+    for (end = child.wait(0); end === null; end = child.wait(WAIT_SLICE_MILLISECONDS)) {
+      run.whileRunning?.();
       await Bun.sleep(0);
     }
   } finally {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { parseTimestamps } from "../../../src/decode/video/clip_run.ts";
 import {
   decodeArguments,
   decodeFilter,
@@ -6,7 +7,6 @@ import {
   probeArguments,
   selectExpression,
 } from "../../../src/decode/video/command.ts";
-import { parseTimestamps } from "../../../src/decode/video/decode.ts";
 import { graphInputs, isOptionUnknown, logExcerpt, programFailure } from "../../../src/decode/video/ffmpeg_log.ts";
 
 const COMMAND = {
@@ -18,6 +18,7 @@ const COMMAND = {
   color: "reference",
   turn: [],
   strict: false,
+  threads: 1,
 } as const;
 
 /** The argument behind an option. */

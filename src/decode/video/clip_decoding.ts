@@ -1,0 +1,159 @@
+/**
+ * Ways to a clip's frames. The plain one decodes everything up to the last frame wanted, in one process and one thread: its
+ * frames, or its verdict, are what counts. Quicker ways decode less or with more threads, and are taken only where they give
+ * the same bytes: when anything about them is not as foreseen, the plain way is gone from its beginning.
+ */
+import { createFile, type PrivateFile } from "../../../ffi/process.ts";
+import { clipCodec } from "./clip_codec.ts";
+import { runClip } from "./clip_run.ts";
+import type { ClipCodec } from "./codec_pictures.ts";
+import { CHANNELS, type DecodeCommand } from "./command.ts";
+import { writeCompactFile } from "./compact_file.ts";
+import { type Plan, planClip } from "./plan.ts";
+import type { PlanPart } from "./plan_parts.ts";
+import type { Rational } from "./rational.ts";
+import { readSampleIndex, type SampleIndex } from "./sample_index.ts";
+import { isFlawless, judge } from "./verdict.ts";
+
+/** More threads than this do not make one decoder quicker; each holds frames and addresses. */
+const MOST_THREADS = 4;
+
+/** What is wanted of a clip. */
+export interface ClipRequest extends Omit<DecodeCommand, "threads"> {
+  readonly timeBase: Rational;
+  /** How many frames were asked for; there are thresholds for those that can be found at all. */
+  readonly wanted: number;
+}
+
+/** A clip, and on demand a sealed private copy for ffmpeg, which takes as long as touching all of it. */
+export class SealedInput implements Disposable {
+  readonly bytes: Uint8Array;
+  #file: PrivateFile | null = null;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+
+  get file(): PrivateFile {
+    if (this.#file) return this.#file;
+    const file = createFile("encoded", this.bytes.byteLength);
+    this.#file = file;
+    file.bytes.set(this.bytes);
+    file.sealReadOnly();
+    return file;
+  }
+
+  [Symbol.dispose](): void {
+    this.#file?.dispose();
+  }
+}
+
+/**
+ * Decodes the frames wanted.
+ * @param threads how many threads may decode, in one process or several
+ * @param into where the frames go, back to back
+ * @returns their presentation timestamps
+ * @throws MediaError as {@link judge}, and system_failed
+ */
+export async function decodeFrames(
+  program: string,
+  input: SealedInput,
+  request: ClipRequest,
+  threads: number,
+  into: Uint8Array,
+): Promise<readonly number[]> {
+  const plan = request.strict ? null : planRequest(input.bytes, request, threads);
+  if (plan) {
+    const timestamps = await runPlan(program, input, request, plan, threads, into);
+    if (timestamps) return timestamps;
+  } else if (threads > 1) {
+    const command = { ...request, threads: Math.min(threads, MOST_THREADS) };
+    const { timestamps, outcome } = await runClip(program, command, input.file, into);
+    if (isFlawless(outcome, request)) {
+      judge(outcome, request, timestamps.length, request);
+      return timestamps;
+    }
+  }
+  const { timestamps, outcome } = await runClip(program, { ...request, threads: 1 }, input.file, into);
+  judge(outcome, request, timestamps.length, request);
+  return timestamps;
+}
+
+/** A plan with all that it was made of. */
+export interface RequestPlan extends Plan {
+  readonly index: SampleIndex;
+  readonly codec: ClipCodec;
+}
+
+/**
+ * @param leastPartCost as in {@link planClip}
+ * @returns null for a clip that has to be decoded linearly, or may as well be
+ */
+export function planRequest(
+  encoded: Uint8Array,
+  request: ClipRequest,
+  threads: number,
+  leastPartCost?: number,
+): RequestPlan | null {
+  if (request.demuxer !== "mov" || request.streamIndex === null) return null;
+  const index = readSampleIndex(encoded, request.streamIndex, request.timeBase.den);
+  const codec = index && clipCodec(encoded, index);
+  const plan = codec && planClip(encoded, index, codec, request.thresholds, threads, leastPartCost);
+  return plan && { ...plan, index, codec };
+}
+
+/**
+ * Runs the parts of a plan side by side.
+ * @returns the timestamps, or null when anything was not as planned: then what is in place does not count
+ * @throws MediaError ffmpeg_unavailable, system_failed, decoder_timeout
+ */
+export async function runPlan(
+  program: string,
+  input: SealedInput,
+  request: ClipRequest,
+  plan: RequestPlan,
+  threads: number,
+  into: Uint8Array,
+): Promise<number[] | null> {
+  const frameBytes = request.width * request.height * CHANNELS;
+  const decoders = { program, request, threads: threadsOfEach(threads, plan.parts.length) };
+  let firstFrame = 0;
+  const placed = plan.parts.map((part) => {
+    const place = into.subarray(firstFrame * frameBytes, (firstFrame + part.targets.length) * frameBytes);
+    firstFrame += part.targets.length;
+    return { part, place };
+  });
+  // Starting one takes a while: the dearest first.
+  placed.sort((a, b) => b.part.cost - a.part.cost);
+  const runs = placed.map(({ part, place }) => runPart(decoders, input.bytes, plan, part, place));
+  const ends = await Promise.allSettled(runs); // no process is left behind when another one fails
+  const failed = ends.find((end) => end.status === "rejected");
+  if (failed) throw failed.reason;
+  const isComplete = ends.every((end) => end.status === "fulfilled" && end.value);
+  return isComplete ? plan.parts.flatMap(({ targets }) => targets) : null;
+}
+
+function threadsOfEach(threads: number, decoders: number): number {
+  return Math.min(MOST_THREADS, Math.max(1, Math.floor(threads / decoders)));
+}
+
+/** @returns whether exactly the frames that were foreseen are in place */
+async function runPart(
+  { program, request, threads }: { readonly program: string; readonly request: ClipRequest; readonly threads: number },
+  encoded: Uint8Array,
+  { index, codec }: RequestPlan,
+  part: PlanPart,
+  place: Uint8Array,
+): Promise<boolean> {
+  using compact = writeCompactFile(encoded, index, part, codec);
+  if (!compact) return false;
+  // What is not wanted is shown before the next frame that is, so each of these is its frame's own threshold.
+  const thresholds = part.targets.map((time) => time - compact.origin);
+  const command = { ...request, streamIndex: 0, thresholds, threads };
+  const { timestamps, outcome } = await runClip(program, command, compact.file, place);
+  return (
+    timestamps.length === thresholds.length &&
+    thresholds.every((time, frame) => time === timestamps[frame]) &&
+    isFlawless(outcome, request)
+  );
+}
