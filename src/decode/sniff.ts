@@ -107,6 +107,7 @@ const TRANSPORT_PACKETS = [
 export function sniffMedia(bytes: Uint8Array): SniffResult {
   if (bytes.length === 0) return refused("nothing");
   for (const signature of SIGNATURES) {
+    if (bytes[signature.at] !== signature.bytes.charCodeAt(0)) continue; // most differ here, which is cheap to tell
     if (latin1(bytes, signature.at, signature.bytes.length) === signature.bytes) return signature.result;
   }
   return (
