@@ -6,7 +6,8 @@
  *
  * First {"file","peak_bytes"} for each kind: by how much the decoder's resident memory rose at most, the tensor included. Then
  * every tenth of the media {"media","parent_bytes","children_bytes","total_bytes"}, with shared pages counted once; last
- * {"level_from","highest_bytes","lowest_bytes","spread"}: after the first tenth, (highest − lowest) / lowest.
+ * {"level_from","level_bytes","highest_bytes","lowest_bytes","deviation"}: the level after the first tenth, and by which share of it
+ * memory was ever above or below it since.
  */
 import { writeFileSync } from "node:fs";
 import { MediaLoader } from "../src/index.ts";
@@ -78,7 +79,8 @@ async function levels(): Promise<void> {
     totals.push(parent_bytes + children_bytes);
     report({ media: next, parent_bytes, children_bytes, total_bytes: parent_bytes + children_bytes });
   }
-  const level = totals.slice(1);
-  const [highest_bytes, lowest_bytes] = [Math.max(...level), Math.min(...level)];
-  report({ level_from: tenth, highest_bytes, lowest_bytes, spread: rounded(highest_bytes / lowest_bytes - 1) });
+  const [level_bytes = 0] = totals;
+  const [highest_bytes, lowest_bytes] = [Math.max(...totals), Math.min(...totals)];
+  const deviation = rounded(Math.max(highest_bytes - level_bytes, level_bytes - lowest_bytes) / level_bytes);
+  report({ level_from: tenth, level_bytes, highest_bytes, lowest_bytes, deviation });
 }

@@ -102,7 +102,7 @@ test("memory prints peaks, levels and their spread, on media of its own", async 
   expect(code).toBe(0);
   expect(lines).toContainEqual(expect.objectContaining({ file: "12mp.jpg", peak_bytes: figure }));
   expect(lines).toContainEqual(expect.objectContaining({ media: 40, total_bytes: figure }));
-  expect(lines.at(-1)).toMatchObject({ level_from: 4, spread: figure });
+  expect(lines.at(-1)).toMatchObject({ level_from: 4, level_bytes: figure, deviation: figure });
 });
 
 test.each([
