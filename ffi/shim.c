@@ -103,6 +103,9 @@ extern int poll(struct poll_entry *entries, unsigned long count, int millisecond
 #define RLIMIT_CORE 4
 #define RLIMIT_AS 9
 #define SIGKILL 9
+#define SIGXFSZ 25
+#define LAST_SIGNAL 64
+#define SIG_IGN ((void *)1)
 #define SIG_SETMASK 2
 #define WNOHANG 1
 #define EINTR 4
@@ -656,7 +659,7 @@ struct spawn_request {
  * Runs between vfork and exec, in the parent's memory and with all signals blocked: async-signal-safe calls only, and no handler of
  * the parent's may run here. Descriptors move up first, so that none overwrites another.
  */
-static void become(const struct spawn_request *request) {
+__attribute__((noinline, noreturn)) static void become(const struct spawn_request *request) {
   int moved[16], i, base = 17; /* above all places that are filled, below any limit on descriptors */
   uint64_t no_signals[16] = {0};
   prctl(PR_SET_PDEATHSIG, (long)SIGKILL);
@@ -678,7 +681,8 @@ static void become(const struct spawn_request *request) {
   limit(RLIMIT_FSIZE, request->file_size_limit);
   uint64_t no_core[2] = {0, 0};
   setrlimit(RLIMIT_CORE, no_core);
-  for (i = 1; i <= 64; i++) signal(i, NULL); /* SIG_DFL; what cannot be set stays */
+  for (i = 1; i <= LAST_SIGNAL; i++) signal(i, NULL); /* SIG_DFL; what cannot be set stays */
+  signal(SIGXFSZ, SIG_IGN);                           /* a full file is a refused write, not the end */
   sigprocmask(SIG_SETMASK, no_signals, NULL);
   execve(request->path, request->argv, request->envp);
 fail : {

@@ -42,6 +42,15 @@ function failureOf(action: () => unknown): unknown {
 }
 
 describe("a started program", () => {
+  test("a program that writes more than it may is refused, not killed", () => {
+    using log = createFile("log", 4096);
+    const options = { descriptors: [null, null, log.fd], memoryLimitBytes: 0, cpuSeconds: 0, fileSizeLimitBytes: 4096 };
+    const child = spawn("/bin/sh", ["-c", "exec head -c 10000 /dev/zero >&2"], options);
+    let end = child.wait(1000);
+    while (end === null) end = child.wait(1000);
+    expect(end).toEqual({ exitCode: 1, signal: null });
+  });
+
   test("says how it ended", () => {
     expect(shell("exit 7").end).toEqual({ exitCode: 7, signal: null });
     expect(shell("kill -9 $$").end).toEqual({ exitCode: null, signal: 9 });

@@ -9,7 +9,7 @@ import {
   needsFilterScript,
 } from "./command.ts";
 import { isOptionUnknown } from "./ffmpeg_log.ts";
-import { type ProgramOutcome, runProgram, writtenBytes, writtenText } from "./process.ts";
+import { CPU_SECONDS, type ProgramOutcome, runProgram, writtenBytes, writtenText } from "./process.ts";
 
 /** What a run gave. */
 export interface RunFrames {
@@ -59,6 +59,7 @@ export async function runClip(
       args: decodeArguments(command, option),
       files: [input, frames, lines, starts, ...(script ? [script] : [])],
       memoryLimitBytes: BASE_MEMORY_BYTES + (command.threads - 1) * THREAD_MEMORY_BYTES + HELD_FRAMES * frameBytes,
+      cpuSeconds: CPU_SECONDS * command.threads,
       whileRunning: copyFrames,
     });
 

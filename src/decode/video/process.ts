@@ -32,11 +32,11 @@ export interface ProgramOutcome extends ProcessEnd {
 /** Room for what a program says. When it is full, the rest is lost; ffmpeg does not mind. */
 const LOG_BYTES = 256 * 1024;
 /**
- * Processor time that one run may take. Less than the 120 s that a job may take by default: of a clip that keeps ffmpeg busy
- * for ever, ffmpeg is ended, and the decoder process that waits for it lives on. What stands still takes no processor time; the
- * wall clock is watched by the parent process.
+ * Processor time that one run may take with each of its threads. Less than the 120 s that a job may take by default: of a clip that
+ * keeps ffmpeg busy for ever, ffmpeg is ended, and the decoder process that waits for it lives on. What stands still takes no
+ * processor time, and a clip may take more than one run; the wall clock is watched by the parent process.
  */
-const CPU_SECONDS = 100;
+export const CPU_SECONDS = 100;
 /** How long the thread blocks before other work gets a turn. */
 const WAIT_SLICE_MILLISECONDS = 5;
 
