@@ -42,7 +42,7 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .max(256)
     .optional()
     .describe(
-      "Most threads that decode one medium while other decoders have nothing to do; default one per core, at most 4",
+      "Most threads that decode one medium, as long as there are processors that no other medium uses; default 4",
     ),
   recycleAfterJobs: z
     .int()

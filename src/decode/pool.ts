@@ -34,6 +34,8 @@ export class DecoderPool<Memory extends RoomMemory> {
   readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingLine<Memory>;
+  /** Threads that running jobs may use. */
+  #threadsInUse = 0;
   readonly #warnings = new Set<string>();
   /** Children that will make way for a fresh one. */
   readonly #worn = new WeakSet<DecoderChild<Memory>>();
@@ -248,8 +250,10 @@ export class DecoderPool<Memory extends RoomMemory> {
   }
 
   async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>): Promise<void> {
+    const threads = this.#threadsForOne();
+    this.#threadsInUse += threads;
     try {
-      job.resolve(await child.run(job.request, job.encoded, this.#threadsForOne(), job.signal));
+      job.resolve(await child.run(job.request, job.encoded, threads, job.signal));
     } catch (error) {
       if (error instanceof RoomRefused && error.refusal.code === "no_room") {
         job.refusedBy.add(child);
@@ -261,16 +265,17 @@ export class DecoderPool<Memory extends RoomMemory> {
       } else {
         job.reject(await withFingerprint(callersError(error), job.encoded));
       }
+    } finally {
+      this.#threadsInUse -= threads;
     }
     this.#recycleIfWorn(child);
     this.#dispatch();
   }
 
-  /** The machine's processors are shared by the children that work, the one that is about to included. */
+  /** So many threads as there are processors without one, at least one: what runs already keeps what it has. */
   #threadsForOne(): number {
-    const working = this.#children.filter((child) => child.alive && child.started && !child.idle).length;
-    const share = Math.floor(availableParallelism() / (working + 1));
-    return Math.max(1, Math.min(share, this.#settings.threadsPerMedium ?? MAXIMUM_DEFAULT_THREADS));
+    const most = this.#settings.threadsPerMedium ?? MAXIMUM_DEFAULT_THREADS;
+    return Math.max(1, Math.min(most, availableParallelism() - this.#threadsInUse));
   }
 
   /** No child had room. When idle ones sit on empty slabs, new ones take their place, once. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createFile } from "../../ffi/process.ts";
 import { DecoderPool } from "../../src/decode/index.ts";
@@ -98,5 +99,25 @@ test("a child that cannot be handed a slab ahead costs no more than itself", asy
   await expect(deaf.decode(request, png)).rejects.toMatchObject({ code: "overloaded" });
   await deaf.dispose();
   expect(memory.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  memory.dispose();
+});
+
+test("media share the machine's processors: each gets those that no other uses, at most four, at least one", async () => {
+  const memory = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE });
+  const fresh = await DecoderPool.open<Room>(memory, NONE, { children: 2, jobTimeoutMs: 1000 }, PROGRAM);
+  const ask = async (scenario: string): Promise<{ code: string; message: string }> =>
+    fresh
+      .decode({ kind: "image", settings: { scenario }, hashVideo: false }, new Uint8Array(10))
+      .then(() => ({ code: "done", message: "" }))
+      .catch((error) => error);
+  const processors = availableParallelism();
+  const alone = Math.min(4, processors);
+  const beside = Math.max(1, Math.min(4, processors - alone));
+  expect((await ask("threads")).message).toBe(String(alone));
+  const silent = ask("silence");
+  expect((await ask("threads")).message).toBe(String(beside));
+  expect((await silent).code).toBe("decoder_timeout");
+  expect((await ask("threads")).message).toBe(String(alone));
+  await fresh.dispose();
   memory.dispose();
 });

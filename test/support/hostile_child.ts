@@ -50,6 +50,7 @@ function answer(job: Job, scenario: string): void {
         const next = { id: id + 1, type: "failed", code: "media_corrupt", message: "not looked at", cause: null };
         setInterval(() => process.send?.(next), 0);
       }),
+    threads: () => fail("media_corrupt", `${job.threads}`),
     silence: () => {},
   };
   say({ type: "taken" });
