@@ -16,6 +16,9 @@ import { overloadedError, type WaitingJob, WaitingLine } from "./waiting_line.ts
 /** Threads for one medium beyond so many bring it little. */
 const MAXIMUM_DEFAULT_THREADS = 4;
 
+/** Children in a row that may fail to start before those who wait for one are told. */
+const MOST_FAILED_STARTS = 3;
+
 /** Different warnings of decoders that are passed on. */
 const MOST_WARNINGS = 20;
 
@@ -34,6 +37,8 @@ export class DecoderPool<Memory extends RoomMemory> {
   readonly #childCount: number;
   #children: DecoderChild<Memory>[] = [];
   readonly #waiting: WaitingLine<Memory>;
+  /** Children in a row that never became ready. */
+  #failedStarts = 0;
   /** Threads that running jobs may use. */
   #threadsInUse = 0;
   readonly #warnings = new Set<string>();
@@ -136,10 +141,8 @@ export class DecoderPool<Memory extends RoomMemory> {
     this.#disposed = true;
     clearTimeout(this.#retry);
     this.#failWaiting(closedError());
-    const children = this.#children;
-    this.#children = [];
-    for (const child of children) child.kill(closedError());
-    await Promise.all(children.map((child) => child.gone));
+    for (const child of this.#children) child.kill(closedError());
+    await Promise.all(this.#children.map((child) => child.gone));
   }
 
   /**
@@ -175,6 +178,7 @@ export class DecoderPool<Memory extends RoomMemory> {
     this.#children.push(child);
     child.ready.then(
       () => {
+        this.#failedStarts = 0;
         this.#prepare(child);
         this.#dispatch();
       },
@@ -216,15 +220,22 @@ export class DecoderPool<Memory extends RoomMemory> {
   }
 
   /**
-   * Replaces a child that is gone. One that never became ready is not: the next medium tries again. One that died before it
-   * had a job is a little later. So nothing that ends children makes a loop of it.
+   * Replaces a child that is gone; one that never became ready or died before it had a job a little later, so that nothing that
+   * ends children makes a loop of it. When several in a row never became ready, those who wait are told, and the next medium
+   * tries again.
    */
   #replace(dead: DecoderChild<Memory>): void {
     this.#children = this.#children.filter((child) => child !== dead);
     if (this.#disposed) return;
-    if (dead.started && (dead.jobs > 0 || dead.isRetired)) this.#startChildren();
-    else if (dead.started) this.#startChildrenLater();
-    else if (this.#children.length === 0) dead.ready.catch((error: unknown) => this.#failWaiting(error));
+    if (dead.started && (dead.jobs > 0 || dead.isRetired)) {
+      this.#startChildren();
+    } else if (dead.started || ++this.#failedStarts < MOST_FAILED_STARTS || this.#children.length > 0) {
+      this.#startChildrenLater();
+    } else {
+      this.#failedStarts = 0;
+      dead.ready.catch((error: unknown) => this.#failWaiting(error));
+      return;
+    }
     this.#dispatch();
   }
 

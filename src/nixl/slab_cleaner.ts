@@ -17,9 +17,11 @@ export class SlabCleaner {
   /** How far each slab is cleared, bytes. */
   readonly #dirty = new Map<number, { readonly slab: DirtySlab; cleared: number }>();
   #turn: ReturnType<typeof setImmediate> | undefined;
+  #disposed = false;
 
   /** Begins to clear a slab that nobody has any more. */
   add(slab: DirtySlab): void {
+    if (this.#disposed) return;
     this.#dirty.set(slab.offset, { slab, cleared: 0 });
     this.#turn ??= setImmediate(() => this.#clearPiece());
   }
@@ -36,6 +38,7 @@ export class SlabCleaner {
 
   /** Stops; the slabs are about to be unmapped. */
   dispose(): void {
+    this.#disposed = true;
     this.#dirty.clear();
     if (this.#turn) clearImmediate(this.#turn);
   }

@@ -172,7 +172,7 @@ export class SlabPool implements Disposable {
    */
   removeOwner(owner: OwnerId): void {
     const entry = this.#owners.get(owner);
-    if (!entry) return;
+    if (!entry || this.#disposed) return;
     entry.alive = false;
     this.#reclaim(owner, entry);
   }

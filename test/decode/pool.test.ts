@@ -211,6 +211,29 @@ test("five hundred loads that are given up at random moments leave no memory, pr
   await expectStillWorks(decoder);
 }, 60_000);
 
+test("disposing twice at the same time waits for the children twice, and leaves nothing", async () => {
+  for (let round = 0; round < 3; round++) {
+    const decoder = await MediaDecoder.open({ decoders: { children: 2 } });
+    const pids = decoder.childPids;
+    const job = decoder.decode(LONG).catch((error) => error);
+    await Promise.all(
+      [decoder.dispose(), decoder.dispose()].map((end) => end.then(() => expect(pids.filter(isAlive)).toEqual([]))),
+    );
+    expect((await job).code).toBe("closed");
+  }
+});
+
+test("a decoder that is killed while it starts costs none of those who wait", async () => {
+  const decoder = await open();
+  const [first = 0] = decoder.childPids;
+  const jobs = [1, 2, 3].map(() => decoder.decode(SMALL));
+  process.kill(first, "SIGKILL");
+  await eventually("another one starts", () => descendantsOf(process.pid).some((pid) => pid !== first));
+  for (const pid of descendantsOf(process.pid)) if (pid !== first) process.kill(pid, "SIGKILL");
+  for (const decoded of await Promise.all(jobs)) decoded.dispose();
+  await expectStillWorks(decoder);
+});
+
 describe("decoders are replaced by fresh ones", () => {
   test("after so many media, without a pause and without a failure", async () => {
     const decoder = await open({ decoders: { children: 1, recycleAfterJobs: 3 } });

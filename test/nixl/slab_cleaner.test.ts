@@ -69,6 +69,7 @@ test("after dispose nothing is touched: the memory is gone", async () => {
   const dirty = slab(0, 1);
   cleaner.add(dirty);
   cleaner.dispose();
+  cleaner.add(dirty);
   for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
   expect(dirty.bytes.every((byte) => byte === 1)).toBe(true);
 });
