@@ -1,7 +1,8 @@
 /**
  * Ways to a clip's frames. The plain one decodes everything up to the last frame wanted, in one process and one thread: its
  * frames, or its verdict, are what counts. Quicker ways decode less or with more threads, and are taken only where they give
- * the same bytes: when anything about them is not as foreseen, the plain way is gone from its beginning.
+ * the same bytes for a sound clip: the frames foreseen, and not a warning from ffmpeg. Otherwise the plain way is gone from its
+ * beginning. Damage in what a quicker way leaves out has no say; with `strict` there is the plain way only.
  */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { clipCodec } from "./clip_codec.ts";
@@ -62,7 +63,7 @@ export async function decodeFrames(
   threads: number,
   into: Uint8Array,
 ): Promise<readonly number[]> {
-  const plan = request.strict ? null : planRequest(input.bytes, request, threads);
+  const plan = request.strict ? null : unlessFailing(() => planRequest(input.bytes, request, threads));
   if (plan) {
     const timestamps = await runPlan(program, input, request, plan, threads, into);
     if (timestamps) return timestamps;
@@ -77,6 +78,19 @@ export async function decodeFrames(
   const { timestamps, outcome } = await runClip(program, { ...request, threads: 1 }, input.file, into);
   judge(outcome, request, timestamps.length, request);
   return timestamps;
+}
+
+/**
+ * What only saves work may fail for any reason, memory among them: then it is done without. Why is said on stderr, which the
+ * parent process keeps and does not print.
+ */
+function unlessFailing<T>(make: () => T | null): T | null {
+  try {
+    return make();
+  } catch (error) {
+    console.warn(`nixl-media: a clip is decoded linearly: ${error}`);
+    return null;
+  }
 }
 
 /** A plan with all that it was made of. */
@@ -103,7 +117,7 @@ export function planRequest(
 }
 
 /**
- * Runs the parts of a plan side by side.
+ * Runs the parts of a plan side by side. As soon as one did not go as planned, the others are ended.
  * @returns the timestamps, or null when anything was not as planned: then what is in place does not count
  * @throws MediaError ffmpeg_unavailable, system_failed, decoder_timeout
  */
@@ -125,13 +139,21 @@ export async function runPlan(
   });
   // Starting one takes a while: the dearest first.
   placed.sort((a, b) => b.part.cost - a.part.cost);
-  const runs = placed.map(({ part, place }) => runPart(decoders, input.bytes, plan, part, place));
-  const ends = await Promise.allSettled(runs); // no process is left behind when another one fails
-  const failed = ends.find((end) => end.status === "rejected");
-  if (failed) throw failed.reason;
-  const isComplete = ends.every((end) => end.status === "fulfilled" && end.value);
-  return isComplete ? plan.parts.flatMap(({ targets }) => targets) : null;
+  const failure = new AbortController();
+  const runs = placed.map(async ({ part, place }) => {
+    try {
+      if (!(await runPart(decoders, input.bytes, plan, part, place, failure.signal))) failure.abort(NOT_AS_PLANNED);
+    } catch (error) {
+      failure.abort(error); // the first one counts
+    }
+  });
+  await Promise.all(runs); // no process is left behind when another one fails
+  const { aborted, reason } = failure.signal;
+  if (aborted && reason !== NOT_AS_PLANNED) throw reason;
+  return aborted ? null : plan.parts.flatMap(({ targets }) => targets);
 }
+
+const NOT_AS_PLANNED = Symbol("not as planned");
 
 function threadsOfEach(threads: number, decoders: number): number {
   return Math.min(MOST_THREADS, Math.max(1, Math.floor(threads / decoders)));
@@ -144,13 +166,14 @@ async function runPart(
   { index, codec }: RequestPlan,
   part: PlanPart,
   place: Uint8Array,
+  signal: AbortSignal,
 ): Promise<boolean> {
-  using compact = writeCompactFile(encoded, index, part, codec);
+  using compact = unlessFailing(() => writeCompactFile(encoded, index, part, codec));
   if (!compact) return false;
   // What is not wanted is shown before the next frame that is, so each of these is its frame's own threshold.
   const thresholds = part.targets.map((time) => time - compact.origin);
   const command = { ...request, streamIndex: 0, thresholds, threads };
-  const { timestamps, outcome } = await runClip(program, command, compact.file, place);
+  const { timestamps, outcome } = await runClip(program, command, compact.file, place, signal);
   return (
     timestamps.length === thresholds.length &&
     thresholds.every((time, frame) => time === timestamps[frame]) &&

@@ -32,13 +32,15 @@ const THREAD_MEMORY_BYTES = 128 * 1024 ** 2;
  * Runs ffmpeg to its end, however that may be. Frames are copied while later ones are decoded.
  * @param input sealed
  * @param place where the frames go, back to back: room for all that are wanted
- * @throws MediaError ffmpeg_unavailable, system_failed
+ * @param signal ends the run early
+ * @throws MediaError ffmpeg_unavailable, system_failed; the signal's reason
  */
 export async function runClip(
   program: string,
   command: DecodeCommand,
   input: PrivateFile,
   place: Uint8Array,
+  signal?: AbortSignal,
 ): Promise<RunFrames> {
   const frameBytes = command.width * command.height * CHANNELS;
   const count = command.thresholds.length;
@@ -60,7 +62,10 @@ export async function runClip(
       files: [input, frames, lines, starts, ...(script ? [script] : [])],
       memoryLimitBytes: BASE_MEMORY_BYTES + (command.threads - 1) * THREAD_MEMORY_BYTES + HELD_FRAMES * frameBytes,
       cpuSeconds: CPU_SECONDS * command.threads,
-      whileRunning: copyFrames,
+      whileRunning: () => {
+        signal?.throwIfAborted();
+        copyFrames();
+      },
     });
 
   let outcome = await run(script ? "-/filter:v" : null);

@@ -1,5 +1,10 @@
 /** What planning needs to know of a codec: where its decoding can begin and which pictures nothing depends on. */
 
+import type { SampleIndex } from "./sample_index.ts";
+
+/** No decoder holds back more pictures than this to bring them into output order (H.264 A.3.1, H.265 A.4.2: 16 are kept). */
+export const MOST_REORDERED = 16;
+
 /** A sample as its headers describe it. */
 export interface Picture {
   /**
@@ -32,6 +37,14 @@ export interface ClipCodec {
   readonly mostReordered: number;
   /** Reads a sample's headers; null for anything that is not known to be exact without the samples around it. */
   look(sample: Uint8Array): Picture | null;
+  /**
+   * Whether no sample brings parameter sets other than those in force or ends a sequence, so that pictures are all that one
+   * that is left out could have added. What frames the parts of samples is read.
+   * @param first number of the first sample
+   * @param last number of the last one
+   * @returns false, too, for samples of more parts than can be looked at in little time
+   */
+  hasOneSetup(encoded: Uint8Array, index: SampleIndex, first: number, last: number): boolean;
   /** What has to stand in front of the first sample that is decoded, out of the clip's first sample; null when unreadable. */
   preamble(firstSample: Uint8Array): Uint8Array | null;
   /** Changes an "open" access point in place into one at which decoding begins. */

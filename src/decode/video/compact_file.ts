@@ -7,7 +7,7 @@
  */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import type { Box } from "../iso_boxes.ts";
-import type { ClipCodec } from "./codec_pictures.ts";
+import { type ClipCodec, NO_BYTES } from "./codec_pictures.ts";
 import type { PlanPart } from "./plan_parts.ts";
 import type { SampleIndex } from "./sample_index.ts";
 
@@ -18,8 +18,11 @@ export interface CompactFile extends Disposable {
   readonly origin: number;
 }
 
-/** More bytes than this that describe a track are no description. */
-const MOST_HEADER_BYTES = 1024 * 1024;
+/**
+ * More bytes than this that describe a track are no description; most have a few hundred. ffmpeg repeats texts among them in
+ * its log, which is to hold all that it says.
+ */
+const MOST_HEADER_BYTES = 16 * 1024;
 /** Offsets of media data and times between samples have 32 bits. */
 const MOST_BYTES = 2 ** 32 - 1;
 
@@ -76,12 +79,12 @@ function writeHeader(
   ];
   const copiedBytes = copied.reduce((sum, box) => sum + box.end - box.start, 0);
   if (copied.some((box) => box.isCut) || copiedBytes > MOST_HEADER_BYTES) return null;
-  const copy = (box: Box): Uint8Array => joined(box.type, [encoded.subarray(box.start, box.end)]);
+  const copy = (box: Box): Uint8Array => boxWith(box.type, [encoded.subarray(box.start, box.end)]);
   const times = writeTimes(index, samples);
   if (!times) return null;
 
   const movie = (dataStart: number): Uint8Array => {
-    const table = joined("stbl", [
+    const table = boxWith("stbl", [
       copy(sampleDescription),
       ...times,
       ...writeSyncSamples(index, samples),
@@ -89,10 +92,10 @@ function writeHeader(
       writeSizes(index, part, samples),
       fullBox("stco", [1, dataStart]),
     ]);
-    const contents = joined("mdia", [...media.map(copy), joined("minf", [...information.map(copy), table])]);
-    return joined("moov", [copy(movieHeader), joined("trak", [copy(trackHeader), contents])]);
+    const contents = boxWith("mdia", [...media.map(copy), boxWith("minf", [...information.map(copy), table])]);
+    return boxWith("moov", [copy(movieHeader), boxWith("trak", [copy(trackHeader), contents])]);
   };
-  const front = fileType ? copy(fileType) : new Uint8Array(0);
+  const front = fileType ? copy(fileType) : NO_BYTES;
   const headerBytes = front.byteLength + movie(0).byteLength;
   return Buffer.concat([front, movie(headerBytes + 8)]);
 }
@@ -140,7 +143,7 @@ function boxHeader(type: string, contentBytes: number): Uint8Array {
   return header;
 }
 
-function joined(type: string, contents: readonly Uint8Array[]): Uint8Array {
+function boxWith(type: string, contents: readonly Uint8Array[]): Uint8Array {
   const byteLength = contents.reduce((sum, content) => sum + content.byteLength, 0);
   return Buffer.concat([boxHeader(type, byteLength), ...contents]);
 }
@@ -151,5 +154,5 @@ function fullBox(type: string, numbers: readonly number[]): Uint8Array {
   numbers.forEach((number, index) => {
     contents.writeUInt32BE(number >>> 0, 4 + index * 4);
   });
-  return joined(type, [contents]);
+  return boxWith(type, [contents]);
 }

@@ -1,12 +1,17 @@
 /** H.264 in MP4: where decoding can begin, and which pictures no other one refers to (ITU-T H.264 7.3, 7.4). */
 import { BitReader } from "./bits.ts";
-import { type ClipCodec, NO_BYTES, type Picture } from "./codec_pictures.ts";
-import { equalBytes, readSets, splitUnits, unescaped } from "./nal_units.ts";
+import { type ClipCodec, MOST_REORDERED, NO_BYTES, type Picture } from "./codec_pictures.ts";
+import { equalBytes, obeyRules, readSets, splitUnits, unescaped } from "./nal_units.ts";
 
 const UNIT = { slice: 1, idrSlice: 5, sei: 6, sps: 7, pps: 8, delimiter: 9, filler: 12 } as const;
+const SETS: ReadonlySet<number> = new Set([UNIT.sps, UNIT.pps]);
+/** What a sample may hold besides parameter sets. */
+const OTHER_UNITS: ReadonlySet<number> = new Set([UNIT.slice, UNIT.idrSlice, UNIT.sei, UNIT.delimiter, UNIT.filler]);
 /** Profiles whose sequence parameter set tells chroma format and scaling lists (7.3.2.1.1). */
 const HIGH_PROFILES: ReadonlySet<number> = new Set([100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135]);
 const CHROMA_444 = 3;
+/** Payload type of unregistered user data (D.1.1). */
+const USER_DATA = 5;
 const EXTENDED_ASPECT_RATIO = 255;
 /** Longest preamble that is carried along. */
 const MOST_PREAMBLE_BYTES = 16 * 1024;
@@ -35,6 +40,8 @@ export function h264Codec(record: Uint8Array): ClipCodec | null {
   const parameters = readSequenceParameters(new BitReader(unescaped(sequenceSet, 1, true)));
   if (!parameters) return null;
   const knownSets = [sequenceSet, ...pictureSets.units];
+  if (!areSound(sequenceSet, pictureSets.units)) return null;
+  const rules = { lengthBytes, typeOf: unitType, allowed: OTHER_UNITS, setTypes: SETS, sets: knownSets };
   return {
     isIntraOnly: false,
     orderBitCount: parameters.orderBits ?? 0,
@@ -43,9 +50,24 @@ export function h264Codec(record: Uint8Array): ClipCodec | null {
       const units = splitUnits(sample, lengthBytes);
       return units && readPicture(units, parameters, knownSets);
     },
+    hasOneSetup: (encoded, index, first, last) => obeyRules(encoded, index, first, last, rules),
     preamble: (firstSample) => readPreamble(firstSample, lengthBytes),
     breakLink: () => {},
   };
+}
+
+function unitType(firstByte: number): number {
+  return firstByte & 31;
+}
+
+/** Whether sets are of the type they should be, and no two have one identifier: of these the decoder would take the last. */
+function areSound(sequenceSet: Uint8Array, pictureSets: readonly Uint8Array[]): boolean {
+  const identifiers = pictureSets.map((unit) => new BitReader(unescaped(unit, 1)).golomb());
+  return (
+    unitType(sequenceSet[0] ?? 0) === UNIT.sps &&
+    pictureSets.every((unit) => unitType(unit[0] ?? 0) === UNIT.pps) &&
+    new Set(identifiers).size === identifiers.length
+  );
 }
 
 function readPicture(
@@ -56,16 +78,16 @@ function readPicture(
   let picture: Picture | null = null;
   let isReferredTo = false;
   for (const unit of units) {
-    const type = (unit[0] ?? 0) & 31;
+    const type = unitType(unit[0] ?? 0);
     const isSlice = type === UNIT.slice || type === UNIT.idrSlice;
     if (isSlice) {
       isReferredTo ||= ((unit[0] ?? 0) & 0x60) !== 0;
       if (picture && (picture.access !== null) !== (type === UNIT.idrSlice)) return null;
       picture ??= readSlice(unit, type === UNIT.idrSlice, parameters);
       if (!picture) return null;
-    } else if (type === UNIT.sps || type === UNIT.pps) {
+    } else if (SETS.has(type)) {
       if (!knownSets.some((known) => equalBytes(known, unit))) return null;
-    } else if (type !== UNIT.sei && type !== UNIT.delimiter && type !== UNIT.filler) {
+    } else if (!OTHER_UNITS.has(type)) {
       return null;
     }
   }
@@ -96,12 +118,13 @@ function readSlice(unit: Uint8Array, isIdr: boolean, parameters: SequenceParamet
 
 /**
  * Supplemental information at the clip's beginning, where an encoder says which one it is: libavcodec decodes 4:4:4 pictures of
- * old x264 otherwise than the standard says.
+ * old x264 otherwise than the standard says. It stands in user data (D.1.6), which is looked for where it is the first message of
+ * its unit, as x264 writes it; units are carried whole.
  */
 function readPreamble(firstSample: Uint8Array, lengthBytes: number): Uint8Array | null {
   const units = splitUnits(firstSample, lengthBytes);
   if (!units) return null;
-  const carried = units.filter((unit) => ((unit[0] ?? 0) & 31) === UNIT.sei && unit[1] === 5);
+  const carried = units.filter((unit) => unitType(unit[0] ?? 0) === UNIT.sei && unit[1] === USER_DATA);
   const byteLength = carried.reduce((sum, unit) => sum + lengthBytes + unit.byteLength, 0);
   if (byteLength === 0) return NO_BYTES;
   if (byteLength > MOST_PREAMBLE_BYTES) return null;
@@ -134,7 +157,7 @@ function readSequenceParameters(bits: BitReader): SequenceParameters | null {
   const restriction = bits.flag() ? readReorderedFrames(bits) : null;
   const reorderedFrames = orderType === 2 ? 0 : restriction;
   if (bits.isPastEnd || hasGaps || reorderedFrames === null) return null;
-  if (frameNumberBits > 16 || (orderBits ?? 0) > 16 || reorderedFrames > 16) return null;
+  if (frameNumberBits > 16 || (orderBits ?? 0) > 16 || reorderedFrames > MOST_REORDERED) return null;
   return { separateColourPlanes, frameNumberBits, orderBits, framesOnly, reorderedFrames };
 }
 

@@ -1,7 +1,7 @@
 /** H.265 in MP4: where decoding can begin (ITU-T H.265 7.3, 7.4.2.2). */
 import { BitReader } from "./bits.ts";
-import { type ClipCodec, NO_BYTES, type Picture } from "./codec_pictures.ts";
-import { equalBytes, readSets, splitUnits, unescaped } from "./nal_units.ts";
+import { type ClipCodec, MOST_REORDERED, NO_BYTES, type Picture } from "./codec_pictures.ts";
+import { equalBytes, obeyRules, readSets, splitUnits, unescaped } from "./nal_units.ts";
 
 /** Table 7-1. Leading pictures are {@link UNIT.firstLeading} to {@link UNIT.lastLeading}. */
 const UNIT = {
@@ -20,6 +20,13 @@ const UNIT = {
   seiBefore: 39,
   seiBehind: 40,
 } as const;
+const SETS: ReadonlySet<number> = new Set([UNIT.vps, UNIT.sps, UNIT.pps]);
+/** What neither is a picture nor decides how one is decoded. */
+const ACCOMPANYING: ReadonlySet<number> = new Set([UNIT.delimiter, UNIT.filler, UNIT.seiBefore, UNIT.seiBehind]);
+const RANDOM_ACCESS: ReadonlySet<number> = new Set([UNIT.idrWithLeading, UNIT.idr, UNIT.cleanRandomAccess]);
+const ORDINARY = Array.from({ length: UNIT.lastOrdinary + 1 }, (_, type) => type);
+/** What a sample may hold besides parameter sets. An end of sequence or bitstream changes what the next picture is. */
+const OTHER_UNITS: ReadonlySet<number> = new Set([...ORDINARY, ...RANDOM_ACCESS, ...ACCOMPANYING]);
 const CHROMA_444 = 3;
 
 interface SequenceParameters {
@@ -47,19 +54,24 @@ interface Setup {
 export function hevcCodec(record: Uint8Array): ClipCodec | null {
   const lengthBytes = ((record[21] ?? 0) & 3) + 1;
   const knownSets = readAllSets(record);
-  const sequenceSets = knownSets?.filter((unit) => unitType(unit) === UNIT.sps);
+  const sequenceSets = knownSets?.filter((unit) => unitType(unit[0] ?? 0) === UNIT.sps);
   const [sequenceSet] = sequenceSets ?? [];
-  if (record[0] !== 1 || !knownSets || sequenceSets?.length !== 1 || !sequenceSet) return null;
+  const videoSets = knownSets?.filter((unit) => unitType(unit[0] ?? 0) === UNIT.vps);
+  if (record[0] !== 1 || !knownSets || sequenceSets?.length !== 1 || !sequenceSet || videoSets?.length !== 1)
+    return null;
   const sequence = readSequenceParameters(new BitReader(unescaped(sequenceSet, 2, true)));
   if (!sequence) return null;
   const pictures = new Map<number, PictureParameters>();
-  for (const unit of knownSets.filter((one) => unitType(one) === UNIT.pps)) {
+  for (const unit of knownSets.filter((one) => unitType(one[0] ?? 0) === UNIT.pps)) {
     const bits = new BitReader(unescaped(unit, 2));
     const identifier = bits.golomb();
     bits.golomb(); // pps_seq_parameter_set_id
     bits.skip(1); // dependent_slice_segments_enabled_flag
+    // Of two with one identifier the decoder would take the last.
+    if (pictures.has(identifier)) return null;
     pictures.set(identifier, { hasOutputFlag: bits.flag(), extraBits: bits.unsigned(3) });
   }
+  const rules = { lengthBytes, typeOf: unitType, allowed: OTHER_UNITS, setTypes: SETS, sets: knownSets };
   return {
     isIntraOnly: false,
     orderBitCount: sequence.orderBits,
@@ -68,21 +80,25 @@ export function hevcCodec(record: Uint8Array): ClipCodec | null {
       const units = splitUnits(sample, lengthBytes);
       return units && readPicture(units, { sequence, pictures, knownSets });
     },
+    hasOneSetup: (encoded, index, first, last) => obeyRules(encoded, index, first, last, rules),
     preamble: () => NO_BYTES,
     breakLink: (sample) => breakLink(splitUnits(sample, lengthBytes) ?? []),
   };
 }
 
-function unitType(unit: Uint8Array): number {
-  return ((unit[0] ?? 0) >> 1) & 63;
+function unitType(firstByte: number): number {
+  return (firstByte >> 1) & 63;
 }
 
+/** Null for a unit that is neither a set nor supplemental information, or not of the type that its array says. */
 function readAllSets(record: Uint8Array): Uint8Array[] | null {
   const all: Uint8Array[] = [];
   let at = 23;
   for (let array = 0; array < (record[22] ?? 0); array += 1) {
     const sets = readSets(record, at + 3, (record[at + 1] ?? 0) * 256 + (record[at + 2] ?? 0));
-    if (!sets) return null;
+    const type = (record[at] ?? 0) & 63;
+    const isKnown = SETS.has(type) || type === UNIT.seiBefore || type === UNIT.seiBehind;
+    if (!sets || !isKnown || sets.units.some((unit) => unitType(unit[0] ?? 0) !== type)) return null;
     all.push(...sets.units);
     at = sets.end;
   }
@@ -93,18 +109,18 @@ function readPicture(units: readonly Uint8Array[], setup: Setup): Picture | null
   let picture: Picture | null = null;
   let pictureType = 0;
   for (const unit of units) {
-    const type = unitType(unit);
+    const type = unitType(unit[0] ?? 0);
     const layer = (((unit[0] ?? 0) & 1) << 5) | ((unit[1] ?? 0) >> 3);
     if (layer > 0) return null;
-    const isRandomAccess = type === UNIT.idrWithLeading || type === UNIT.idr || type === UNIT.cleanRandomAccess;
+    const isRandomAccess = RANDOM_ACCESS.has(type);
     if (isRandomAccess || type <= UNIT.lastOrdinary) {
       if (picture && type !== pictureType) return null;
       picture ??= readSlice(unit, type, isRandomAccess, setup);
       if (!picture) return null;
       pictureType = type;
-    } else if (type === UNIT.vps || type === UNIT.sps || type === UNIT.pps) {
+    } else if (SETS.has(type)) {
       if (!setup.knownSets.some((known) => equalBytes(known, unit))) return null;
-    } else if (![UNIT.delimiter, UNIT.filler, UNIT.seiBefore, UNIT.seiBehind].some((known) => known === type)) {
+    } else if (!ACCOMPANYING.has(type)) {
       return null;
     }
   }
@@ -148,7 +164,7 @@ function readSlice(unit: Uint8Array, type: number, isRandomAccess: boolean, setu
  */
 function breakLink(units: readonly Uint8Array[]): void {
   for (const unit of units) {
-    if (unitType(unit) === UNIT.cleanRandomAccess) unit[0] = ((unit[0] ?? 0) & 0x81) | (UNIT.brokenLink << 1);
+    if (unitType(unit[0] ?? 0) === UNIT.cleanRandomAccess) unit[0] = ((unit[0] ?? 0) & 0x81) | (UNIT.brokenLink << 1);
   }
 }
 
@@ -172,7 +188,7 @@ function readSequenceParameters(bits: BitReader): SequenceParameters | null {
     reorderedFrames = bits.golomb();
     bits.golomb(); // sps_max_latency_increase_plus1
   }
-  if (bits.isPastEnd || orderBits > 16 || reorderedFrames > 16) return null;
+  if (bits.isPastEnd || orderBits > 16 || reorderedFrames > MOST_REORDERED) return null;
   return { separateColourPlanes, orderBits, reorderedFrames };
 }
 

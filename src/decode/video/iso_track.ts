@@ -7,6 +7,7 @@ import { MediaError } from "../../errors.ts";
 import { type Box, BoxReader } from "../iso_boxes.ts";
 import { type Matrix, NOT_TURNED, product, type Turn, turnOfMatrix } from "./display_matrix.ts";
 import { readFragments } from "./iso_fragments.ts";
+import { ALL_ONES, readEditList, readTimescale } from "./iso_headers.ts";
 import { readSampleSizes, type SampleSizes } from "./iso_sample_sizes.ts";
 import { type Rational, reduced, rescaled } from "./rational.ts";
 
@@ -59,8 +60,6 @@ interface Track {
 
 const NO_TIMES: SampleTimes = { sampleCount: 0, ticks: 0, sampleDuration: null };
 const HEADER_MISSING = "the movie header is missing or damaged";
-/** A duration that the writer did not know. */
-const ALL_ONES = 0xffffffff;
 
 /**
  * The default video track.
@@ -125,8 +124,7 @@ function defaultVideoTrack(tracks: readonly Track[]): Track | undefined {
 
 function readMovieTimescale(file: BoxReader, movieChildren: readonly Box[]): number {
   const header = movieChildren.find((box) => box.type === "mvhd");
-  if (!header) return 0;
-  return file.uint32(header, file.uint8(header, 0) === 1 ? 20 : 12);
+  return header ? readTimescale(file, header) : 0;
 }
 
 function readMovieMatrix(file: BoxReader, movieChildren: readonly Box[]): Matrix | null {
@@ -146,7 +144,7 @@ function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: nu
   const mediaHeader = find("mdia/mdhd");
   const handler = find("mdia/hdlr");
   const isLong = mediaHeader !== undefined && file.uint8(mediaHeader, 0) === 1;
-  const timescale = (mediaHeader && file.uint32(mediaHeader, isLong ? 20 : 12)) || movieTimescale || 1;
+  const timescale = (mediaHeader && readTimescale(file, mediaHeader)) || movieTimescale || 1;
   const mediaDuration = mediaHeader ? readDuration(file, mediaHeader, isLong) : 0;
   const editList = find("edts/elst");
   const table = find("mdia/minf/stbl");
@@ -159,7 +157,7 @@ function readTrack(file: BoxReader, trak: Box, index: number, movieTimescale: nu
     matrix: trackHeader ? readMatrix(file, trackHeader, file.uint8(trackHeader, 0) === 1 ? 52 : 40) : null,
     timescale,
     mediaDuration,
-    editedDuration: editList && movieTimescale > 0 ? readEditList(file, editList, timescale, movieTimescale) : null,
+    editedDuration: editList && movieTimescale > 0 ? sumOfEdits(file, editList, timescale, movieTimescale) : null,
     ...readSampleTable(file, table),
   };
 }
@@ -177,15 +175,11 @@ function readDuration(file: BoxReader, mediaHeader: Box, isLong: boolean): numbe
 }
 
 /** Sum of an edit list's durations, empty edits included, each rescaled to media ticks. */
-function readEditList(file: BoxReader, box: Box, timescale: number, movieTimescale: number): number {
-  const isLong = file.uint8(box, 0) === 1;
-  const entryBytes = isLong ? 20 : 12;
-  const count = file.entryCount(box, 4, entryBytes);
+function sumOfEdits(file: BoxReader, box: Box, timescale: number, movieTimescale: number): number {
+  const edits = readEditList(file, box);
   let sum = 0;
-  for (let entry = 0; entry < count; entry += 1) {
-    const at = 8 + entry * entryBytes;
-    const duration = isLong ? file.uint64(box, at) : file.uint32(box, at);
-    sum += rescaled(duration, timescale, movieTimescale);
+  for (let entry = 0; entry < edits.count; entry += 1) {
+    sum += rescaled(edits.at(entry).duration, timescale, movieTimescale);
   }
   return sum;
 }

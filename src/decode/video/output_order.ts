@@ -1,9 +1,6 @@
 /** The order in which pictures are shown, by their timestamps and by what their headers say. */
-import type { Picture } from "./codec_pictures.ts";
+import { MOST_REORDERED, type Picture } from "./codec_pictures.ts";
 import type { SampleIndex } from "./sample_index.ts";
-
-/** No decoder holds back more pictures than this. */
-const MOST_REORDERED = 16;
 
 /** Samples by their presentation timestamps, and the place of each in that order. */
 export interface OutputOrder {

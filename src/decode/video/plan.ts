@@ -1,12 +1,16 @@
 /**
- * Which samples of a clip have to be decoded for the frames wanted, and which of them side by side. Nothing is decoded here, and
- * of the samples only the headers of those in question are read.
+ * Which samples of a clip have to be decoded for the frames wanted, and which of them side by side. Nothing is decoded here.
  *
- * A plan is made only where it gives exactly what decoding everything up to the last frame gives: the order of timestamps
- * is the order of output, access points reset the decoder, and what is left out is referred to by nothing that is kept.
- * Damage in what is left out has no say, and neither have pictures of another size there. Damage in what is kept makes a
- * decoder complain, upon which the clip is decoded linearly; of the little that libavcodec's H.265 decoder does not notice, it
- * leaves a part of the picture as it finds its buffer, which hangs on what was decoded before.
+ * A plan is to give what decoding everything up to the last frame gives. For that is checked
+ * - of the container: all samples have timestamps of their own, in an order that a decoder can bring about;
+ * - of every sample up to the last one wanted: it brings no other parameter sets and does not end a sequence;
+ * - of the sync samples among them: their headers say that decoding can begin there, with one setup throughout;
+ * - of those that are kept, and of what is left out between them: the headers say that pictures come out in the order of
+ *   timestamps, and that none refers to what is left out.
+ *
+ * Nothing else of what is left out is looked at: damage in pictures there, and pictures of another size, have no say. Damage in
+ * what is kept makes a decoder complain, upon which the clip is decoded linearly; of the little that libavcodec's H.265 decoder
+ * does not notice, it leaves a part of the picture as it finds its buffer, which hangs on what was decoded before.
  */
 import { type ClipCodec, NO_BYTES, type Picture } from "./codec_pictures.ts";
 import { isOrderedByTime, type OutputOrder, outputOrder } from "./output_order.ts";
@@ -28,8 +32,9 @@ export interface Plan {
 const PIXELS_PER_BYTE = 32;
 /** A plan that costs more than this part of linear decoding is not worth its way. */
 const WORTHWHILE = 0.95;
-/** Headers of more samples than this are not read: more than an hour of film. */
-const MOST_READ = 2 ** 17;
+/** More samples than this are not looked at: more than two hours of film. */
+const MOST_READ = 2 ** 18;
+
 /**
  * @param encoded the file
  * @param thresholds from which timestamp on a frame may be the i-th one wanted, ascending
@@ -49,11 +54,12 @@ export function planClip(
   if (!order) return null;
   const targets = wantedSamples(index, order, thresholds);
   const last = targets.reduce((latest, sample) => Math.max(latest, sample), -1);
-  if (last < 0) return null;
+  if (last < 0 || last - index.first >= MOST_READ) return null;
   const linearCost = costOf(index, range(index.first, last));
   // Where nearly all samples are wanted, headers need not be read.
   if (mostParts === 1 && costOf(index, targets) > WORTHWHILE * linearCost) return null;
   const reader = new PictureReader(encoded, index, codec);
+  if (!codec.hasOneSetup(encoded, index, index.first, last)) return null;
   const accessPoints = findAccessPoints(reader, order, last);
   const stretches = accessPoints && findStretches(reader, accessPoints, targets);
   const preamble = codec.preamble(reader.bytes(index.first));
@@ -114,7 +120,9 @@ class PictureReader {
     const known = this.#pictures.get(sample);
     if (known !== undefined) return known;
     const seen = this.codec.look(this.bytes(sample));
-    const picture = seen && (seen.access === null || seen.setup === this.#setup) ? seen : null;
+    const isUsable = seen && (seen.access === null || seen.setup === this.#setup);
+    // Of what may be long, one copy is kept.
+    const picture = isUsable ? { ...seen, setup: "" } : null;
     this.#pictures.set(sample, picture);
     return picture;
   }
@@ -170,7 +178,6 @@ function findStretches(
     }
     spans.push(span);
   }
-  if (spans.reduce((sum, { first, last }) => sum + last - first + 1, 0) > MOST_READ) return null;
   const stretches: WantedStretch[] = [];
   for (const span of spans) {
     const isBroken = span.first > index.first && reader.picture(span.first)?.access === "open";

@@ -44,16 +44,16 @@ export function distribute(
   const whole = joined(stretches);
   const count = Math.min(mostParts, stretches.length, Math.floor(whole.cost / leastPartCost));
   if (count < 2) return [whole];
-  const parts = cut(stretches, count);
+  const parts = cut(stretches, count, whole.cost);
   return dearest(parts) <= SIDE_BY_SIDE * whole.cost ? parts : [whole];
 }
 
-/** Up to `count` parts in a row, of which the dearest is as cheap as can be: by bisection of what a part may cost. */
-function cut(stretches: readonly WantedStretch[], count: number): Undistributed[] {
+/** Up to `count` parts in a row, of which the dearest is as cheap as can be, to 1: by bisection of what a part may cost. */
+function cut(stretches: readonly WantedStretch[], count: number, wholeCost: number): Undistributed[] {
   let tooLittle = stretches.reduce((most, { cost }) => Math.max(most, cost), 0) - 1;
-  let enough = joined(stretches).cost;
+  let enough = wholeCost;
   while (enough - tooLittle > 1) {
-    const limit = Math.floor((tooLittle + enough) / 2);
+    const limit = (tooLittle + enough) / 2;
     if (filled(stretches, limit).length <= count) enough = limit;
     else tooLittle = limit;
   }

@@ -27,6 +27,8 @@ export interface ProgramRun {
 /** How a run ended and what the program said. */
 export interface ProgramOutcome extends ProcessEnd {
   readonly log: string;
+  /** There was no more room for what the program said; some of it may be missing. */
+  readonly isLogFull: boolean;
 }
 
 /** Room for what a program says. When it is full, the rest is lost; ffmpeg does not mind. */
@@ -66,7 +68,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
       while (child.wait(1000) === null);
     }
   }
-  return { ...end, log: writtenText(log) };
+  return { ...end, log: writtenText(log), isLogFull: writtenBytes(log) === LOG_BYTES };
 }
 
 function started({ program, args }: ProgramRun, options: SpawnOptions): SpawnedProcess {

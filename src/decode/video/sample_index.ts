@@ -3,6 +3,7 @@
  * of ISO/IEC 14496-12, 8.6 and 8.7, without touching a sample.
  */
 import { type Box, BoxReader } from "../iso_boxes.ts";
+import { readEditList, readTimescale } from "./iso_headers.ts";
 import { readSampleSizes } from "./iso_sample_sizes.ts";
 import { MOST_PACKETS } from "./packets.ts";
 import { rescaled } from "./rational.ts";
@@ -46,8 +47,6 @@ export interface TrackBoxes {
 /** Offsets of composition times beyond this make libavformat drop the table. */
 const MOST_COMPOSITION_OFFSET = 2 ** 28;
 const MOST_DELTA = 2 ** 31;
-/** The media time of an empty edit, read as unsigned: -1. */
-const ALL_ONES = 0xffffffff;
 const NORMAL_SPEED = 0x10000;
 
 /**
@@ -68,7 +67,7 @@ export function readSampleIndex(bytes: Uint8Array, trackIndex: number, timescale
   const boxes = findTrackBoxes(file, track, movieHeader, fileType);
   const table = boxes && readTables(boxes);
   if (!table) return null;
-  const edit = readEdit(file, track, timescale, file.uint32(movieHeader, file.uint8(movieHeader, 0) === 1 ? 20 : 12));
+  const edit = readEdit(file, track, timescale, readTimescale(file, movieHeader));
   const samples = edit && corrected(table, edit);
   const { sampleEntry } = boxes;
   // A VisualSampleEntry's reserved fields come first (12.1.3).
@@ -80,8 +79,29 @@ function only(boxes: readonly Box[], ...types: string[]): Box | undefined {
   return found.length === 1 && !found[0]?.isCut ? found[0] : undefined;
 }
 
+/** Where boxes belong (6.2.3). libavformat reads them wherever they stand, and of two the later one. */
+const PLACES: ReadonlyMap<string, string> = new Map([
+  ...["tkhd", "edts", "mdia"].map((type) => [type, "trak"] as const),
+  ["elst", "edts"],
+  ...["mdhd", "minf"].map((type) => [type, "mdia"] as const),
+  ["stbl", "minf"],
+  ...["stsd", "stts", "ctts", "stss", "stsc", "stsz", "stz2", "stco", "co64"].map((type) => [type, "stbl"] as const),
+]);
+const CONTAINERS: ReadonlySet<string> = new Set(PLACES.values()).union(new Set(["dinf", "udta", "tref", "meta"]));
+
+/** Whether the boxes of a track that matter stand where they belong, each at most once. */
+function isOrderly(file: BoxReader, container: Box, seen = new Set<string>()): boolean {
+  return file.boxes(container.start, container.end).every((box) => {
+    const place = PLACES.get(box.type);
+    if (box.type === "trak" || (place !== undefined && (place !== container.type || seen.has(box.type)))) return false;
+    seen.add(box.type);
+    return !CONTAINERS.has(box.type) || isOrderly(file, box, seen);
+  });
+}
+
 function findTrackBoxes(file: BoxReader, track: Box, movieHeader: Box, fileType: Box | undefined): TrackBoxes | null {
   const children = (box: Box | undefined): Box[] => (box ? file.boxes(box.start, box.end) : []);
+  if (!isOrderly(file, track)) return null;
   const trackBoxes = children(track);
   const trackHeader = only(trackBoxes, "tkhd");
   const media = children(only(trackBoxes, "mdia"));
@@ -115,7 +135,7 @@ function readTables({ file, sampleTable }: TrackBoxes): Tables | null {
   const [runs, chunks] = [only(boxes, "stsc"), only(boxes, "stco", "co64")];
   if (!sizeBox || !times || !runs || !chunks) return null;
   // Partial sync samples and groups of random access points are sync samples for libavformat, too.
-  if (boxes.some((box) => box.type === "stps")) return null;
+  if (boxes.some((box) => box.type === "stps" || box.type === "sbgp")) return null;
   const stored = readSampleSizes(file, sizeBox);
   const { count } = stored;
   if (count === 0 || count > MOST_PACKETS || count !== file.uint32(sizeBox, 8)) return null;
@@ -149,14 +169,17 @@ function readDecodingTimes(file: BoxReader, times: Box, count: number): Float64A
   return sample === count && Number.isSafeInteger(time) ? dts : null;
 }
 
-/** Where each sample begins: back to back in its chunk. Null when one is empty or not wholly in the file. */
+/**
+ * Where each sample begins: back to back in its chunk. Null when one is empty or not wholly in the file, or when samples have
+ * more bytes together than the file and therefore overlap: what is copied of a clip stays below its size.
+ */
 function readOffsets(file: BoxReader, runs: Box, chunks: Box, sizes: Uint32Array): Float64Array | null {
   const offsets = new Float64Array(sizes.length);
   const isLong = chunks.type === "co64";
   const chunkCount = entriesOf(file, chunks, isLong ? 8 : 4);
   const runCount = entriesOf(file, runs, 12);
   if (chunkCount === null || !runCount || file.uint32(runs, 8) !== 1) return null;
-  let sample = 0;
+  let [sample, total] = [0, 0];
   for (let chunk = 0, run = 0; chunk < chunkCount; chunk += 1) {
     while (run + 1 < runCount && file.uint32(runs, 8 + (run + 1) * 12) <= chunk + 1) run += 1;
     const inChunk = file.uint32(runs, 12 + run * 12);
@@ -167,7 +190,9 @@ function readOffsets(file: BoxReader, runs: Box, chunks: Box, sizes: Uint32Array
       if (size === 0 || offset + size > file.byteLength) return null;
       offsets[sample] = offset;
       offset += size;
+      total += size;
     }
+    if (total > file.byteLength) return null;
   }
   return sample === sizes.length ? offsets : null;
 }
@@ -209,29 +234,17 @@ function readSyncSamples(file: BoxReader, boxes: readonly Box[], count: number):
 }
 
 /** The part of the media that is shown, and how much later, in its ticks; null without an edit list. */
-interface Edit {
+interface ShownPart {
   readonly shown: { readonly from: number; readonly to: number; readonly delay: number } | null;
 }
 
 /** The edit list (8.6.6): none, or one entry at normal speed, perhaps with an empty one before it. */
-function readEdit(file: BoxReader, track: Box, timescale: number, movieTimescale: number): Edit | null {
+function readEdit(file: BoxReader, track: Box, timescale: number, movieTimescale: number): ShownPart | null {
   const list = file.find(track, ["edts", "elst"]);
   if (!list) return { shown: null };
-  const isLong = file.uint8(list, 0) === 1;
-  const entryBytes = isLong ? 20 : 12;
-  const count = entriesOf(file, list, entryBytes);
-  if (list.isCut || count === null || count > 2 || movieTimescale === 0) return null;
-  const entries = Array.from({ length: count }, (_, entry) => {
-    const at = 8 + entry * entryBytes;
-    const duration = isLong ? file.uint64(list, at) : file.uint32(list, at);
-    const from = isLong ? file.uint64(list, at + 8) : file.uint32(list, at + 4);
-    return {
-      duration,
-      from,
-      speed: file.uint32(list, at + (isLong ? 16 : 8)),
-      isEmpty: from === (isLong ? 2 ** 64 : ALL_ONES),
-    };
-  });
+  const { count, at } = readEditList(file, list);
+  if (list.isCut || count !== file.uint32(list, 4) || count > 2 || movieTimescale === 0) return null;
+  const entries = Array.from({ length: count }, (_, entry) => at(entry));
   const [empty, edit] = entries[0]?.isEmpty ? entries : [undefined, ...entries];
   const isPlain = edit && edit.from < MOST_DELTA && edit.duration > 0 && edit.speed === NORMAL_SPEED;
   if (!isPlain || entries.length > (empty ? 2 : 1)) return null;
@@ -249,7 +262,7 @@ function readEdit(file: BoxReader, track: Box, timescale: number, movieTimescale
  *
  * @returns null for an edit that ends before the last picture, or where a picture is shown that is decoded before the packets
  */
-function corrected(tables: Tables, { shown }: Edit): Omit<SampleIndex, "boxes" | "width" | "height"> | null {
+function corrected(tables: Tables, { shown }: ShownPart): Omit<SampleIndex, "boxes" | "width" | "height"> | null {
   const { count, dts, pts, sync } = tables;
   if (!shown) return { ...tables, first: 0, firstTime: Number.NEGATIVE_INFINITY };
   let [first, firstShown, earliest] = [0, -1, Number.POSITIVE_INFINITY];

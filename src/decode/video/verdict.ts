@@ -62,6 +62,7 @@ export function isFlawless(outcome: ProgramOutcome, expected: ExpectedPictures):
     if (failure?.code === "decoder_timeout") throw failure;
     return false;
   }
+  if (outcome.isLogFull) return false;
   const graphs = graphInputs(outcome.log);
   const isAsExpected = ({ width, height, timeBase }: ExpectedPictures): boolean =>
     width === expected.width && height === expected.height && sameRational(timeBase, expected.timeBase);

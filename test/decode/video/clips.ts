@@ -74,3 +74,44 @@ export function indexOfText(bytes: Uint8Array, text: string): number {
   if (index < 0) throw new Error(`no "${text}" in the bytes`);
   return index;
 }
+
+/** Boxes from the file's own level down to the sample table, the way to {@link replaceBox}'s in it. */
+export const SAMPLE_TABLE: readonly string[] = ["moov", "trak", "mdia", "minf", "stbl"];
+
+/**
+ * An MP4 file of one track and with its header at the end, in which other bytes stand for a box.
+ * @param path types of the boxes around it and its own
+ * @param change gets the box with its header of 8 bytes
+ */
+export function replaceBox(
+  clip: Uint8Array,
+  path: readonly string[],
+  change: (box: Buffer) => readonly Uint8Array[],
+): Buffer {
+  const starts: number[] = [];
+  let from = 0;
+  for (const type of path) {
+    const at = indexOfText(clip.subarray(from), type) + from;
+    starts.push(at - 4);
+    from = at + 4;
+  }
+  const start = starts.pop() ?? 0;
+  const end = start + new DataView(clip.buffer, clip.byteOffset).getUint32(start);
+  const replacement = Buffer.concat(change(Buffer.from(clip.subarray(start, end))));
+  const changed = Buffer.concat([clip.subarray(0, start), replacement, clip.subarray(end)]);
+  for (const around of starts) {
+    changed.writeUInt32BE(changed.readUInt32BE(around) + replacement.byteLength - (end - start), around);
+  }
+  return changed;
+}
+
+/** A box of numbers of 32 bits. */
+export function boxOf(type: string, numbers: readonly number[]): Buffer {
+  const box = Buffer.alloc(8 + numbers.length * 4);
+  box.writeUInt32BE(box.byteLength);
+  box.write(type, 4, "latin1");
+  numbers.forEach((number, index) => {
+    box.writeUInt32BE(number, 8 + index * 4);
+  });
+  return box;
+}

@@ -132,7 +132,7 @@ describe("what ffmpeg says", () => {
 
   test("failures of the program are the host's, failures of the clip are not", () => {
     const code = (exitCode: number | null, signal: number | null, text: string): string | undefined =>
-      programFailure({ exitCode, signal, log: text })?.code;
+      programFailure({ exitCode, signal, log: text, isLogFull: false })?.code;
     expect(code(null, 11, "")).toBe("decoder_crashed");
     expect(code(null, 24, "")).toBe("decoder_timeout");
     expect(code(255, null, "[info] Exiting normally, received signal 24.\n")).toBe("decoder_timeout");

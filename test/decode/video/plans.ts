@@ -14,6 +14,8 @@ import { type VideoOptions, videoOptionsSchema } from "../../../src/decode/video
 import { probeContainer } from "../../../src/decode/video/probe.ts";
 import { ffmpegPath } from "./clips.ts";
 
+export type { RequestPlan };
+
 /** Frames and their timestamps. */
 export interface Frames {
   readonly timestamps: readonly number[];
@@ -44,6 +46,7 @@ export async function decodeLinearly(clip: Uint8Array, request: ClipRequest): Pr
   using file = createFile("encoded", clip.byteLength);
   file.bytes.set(clip);
   const { timestamps } = await runClip(ffmpegPath, { ...request, threads: 1 }, file, pixels);
+  if (timestamps.length === 0) throw new Error("nothing was decoded");
   return { timestamps, pixels: pixels.subarray(0, timestamps.length * frameBytes) };
 }
 
