@@ -1,12 +1,14 @@
 /**
  * All benchmarks that need no reference, on media that are made for it as JSON lines or tables, each with the name of its benchmark.
  *
- *   npm run bench
+ *   npm run bench        (some three minutes)
  */
 import { join } from "node:path";
+import { benchArguments } from "./support/arguments.ts";
 import { benchMedia } from "./support/media.ts";
 import { report } from "./support/report.ts";
 
+benchArguments("bench/all.ts", [], 0);
 const media = await benchMedia();
 const clips = [...media].filter(([name]) => name.endsWith(".mp4")).map(([, path]) => path);
 const images = [...media].filter(([name]) => !name.endsWith(".mp4")).map(([, path]) => path);

@@ -6,8 +6,8 @@
  *
  * First {"file","peak_bytes"} for each kind: by how much the decoder's resident memory rose at most, the tensor included. Then
  * every tenth of the media {"media","parent_bytes","children_bytes","total_bytes"}, with shared pages counted once; last
- * {"level_from","level_bytes","highest_bytes","lowest_bytes","deviation"}: the level after the first tenth, and by which share of it
- * memory was ever above or below it since.
+ * {"level_from","level_bytes","highest_bytes","lowest_bytes","deviation"}: the mean after the first tenth, and by which share of it
+ * memory was ever above or below it since. A tenth should be a thousand media: fewer do not hold each kind often enough.
  */
 import { writeFileSync } from "node:fs";
 import { MediaLoader } from "../src/index.ts";
@@ -79,8 +79,9 @@ async function levels(): Promise<void> {
     totals.push(parent_bytes + children_bytes);
     report({ media: next, parent_bytes, children_bytes, total_bytes: parent_bytes + children_bytes });
   }
-  const [level_bytes = 0] = totals;
-  const [highest_bytes, lowest_bytes] = [Math.max(...totals), Math.min(...totals)];
+  const level = totals.slice(1);
+  const level_bytes = Math.round(level.reduce((sum, total) => sum + total, 0) / level.length);
+  const [highest_bytes, lowest_bytes] = [Math.max(...level), Math.min(...level)];
   const deviation = rounded(Math.max(highest_bytes - level_bytes, level_bytes - lowest_bytes) / level_bytes);
   report({ level_from: tenth, level_bytes, highest_bytes, lowest_bytes, deviation });
 }

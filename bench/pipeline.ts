@@ -104,7 +104,9 @@ async function opencvRound(file: string, python: string, each: number): Promise<
   const script = join(import.meta.dir, "support/opencv_seek.py");
   const args = [resolve(file), String(video.num_frames ?? 8), String(each)];
   const run = Bun.spawn([python, script, ...args], { stdio: ["ignore", "pipe", "inherit"] });
-  return Number(JSON.parse(await run.stdout.text()).median_ms);
+  const text = await run.stdout.text();
+  if ((await run.exited) !== 0) throw new Error(`${python} cannot take frames with OpenCV`);
+  return Number(JSON.parse(text).median_ms);
 }
 
 function referenceMedians(runs: readonly ReferenceStages[]): Stages {

@@ -1,6 +1,6 @@
 /**
  * A JPEG decoded by two threads: this one makes the upper rows, a Worker the lower ones, straight into the same memory. The
- * Worker has to read what is above its rows, which is why its share is the smaller one and a third of the time is saved, not half.
+ * Worker has to read what is above its rows, which is why its share is the smaller one and a quarter of the time is saved, not half.
  */
 import { addressOf } from "../../../../ffi/native.ts";
 import type { TurboJpeg, TurboJpegHeader } from "../../../../ffi/turbojpeg.ts";
@@ -8,7 +8,7 @@ import { warn } from "../../child/warning.ts";
 
 /** Smaller pictures are done before the other thread is awake. */
 const LEAST_PIXELS = 1_000_000;
-/** Of the rows, this thread's share: reading takes two thirds of the time of reading and making (measured at quality 75 to 95). */
+/** Of the rows, this thread's share: reading takes some 62 % of the time of reading and making (measured at quality 88). */
 const OWN_SHARE = 0.72;
 /** Bands begin at a block's edge, whatever the subsampling. */
 const BAND_ROWS = 32;
