@@ -102,6 +102,20 @@ test("a child that cannot be handed a slab ahead costs no more than itself", asy
   memory.dispose();
 });
 
+test("an exception that nobody catches in a decoder costs its job alone, and nothing is left of it", async () => {
+  const memory = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE });
+  const fresh = await DecoderPool.open<Room>(memory, NONE, { children: 1 }, PROGRAM);
+  const ask = (scenario: string) =>
+    fresh.decode({ kind: "image", settings: { scenario }, hashVideo: false }, new Uint8Array(10));
+  await expect(ask("an exception")).rejects.toMatchObject({ code: "decoder_crashed", retryable: true });
+  expect(memory.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  const { room } = await ask("honest");
+  room.dispose();
+  await fresh.dispose();
+  expect(memory.occupancy).toEqual({ rooms: 0, bytes: 0 });
+  memory.dispose();
+});
+
 test("media share the machine's processors: each gets those that no other uses, at most four, at least one", async () => {
   const memory = new SlabPool({ slabBytes: MEBIBYTE, budgetBytes: 4 * MEBIBYTE });
   const fresh = await DecoderPool.open<Room>(memory, NONE, { children: 2, jobTimeoutMs: 1000 }, PROGRAM);

@@ -51,6 +51,10 @@ function answer(job: Job, scenario: string): void {
         setInterval(() => process.send?.(next), 0);
       }),
     threads: () => fail("media_corrupt", `${job.threads}`),
+    "an exception": () =>
+      withRoom(() => {
+        throw new Error("inside");
+      }),
     silence: () => {},
   };
   say({ type: "taken" });
