@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createFile } from "../../ffi/process.ts";
@@ -9,6 +8,7 @@ import type { Room } from "../../src/nixl/index.ts";
 import { SlabPool } from "../../src/nixl/index.ts";
 import { wrongTensors } from "../support/hostile_child.ts";
 import { noisePng } from "../support/media.ts";
+import { openDescriptors } from "../support/processes.ts";
 
 const PROGRAM = join(import.meta.dir, "../support/hostile_child.ts");
 const MEBIBYTE = 1024 * 1024;
@@ -65,7 +65,6 @@ test("a medium is given to one child only, whatever that child says of room", as
 });
 
 test("a child that takes no media off its channel does not hold up this process", async () => {
-  const openDescriptors = () => readdirSync("/proc/self/fd").length;
   using file = createFile("medium", 10);
   const medium: EncodedMedium = { ...file, byteLength: 10, start: file.bytes };
   const before = openDescriptors();

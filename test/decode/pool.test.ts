@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -8,7 +8,7 @@ import { MediaDecoder, type MediaDecoderOptions, type MediaError } from "../../s
 import { HOST_OWNER } from "../../src/nixl/index.ts";
 import { PROJECT } from "../support/cli.ts";
 import { mediaPath, noisePng } from "../support/media.ts";
-import { descendantsOf, eventually, isAlive } from "../support/processes.ts";
+import { descendantsOf, eventually, isAlive, openDescriptors } from "../support/processes.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const decoders: MediaDecoder[] = [];
@@ -180,7 +180,6 @@ test("an ffmpeg that is killed costs its clip alone, and its decoder works on", 
 test("five hundred loads that are given up at random moments leave no memory, process or descriptor", async () => {
   const decoder = await open({ decoders: { children: 2 } });
   await expectStillWorks(decoder);
-  const openDescriptors = () => readdirSync("/proc/self/fd").length;
   const before = openDescriptors();
   const sources = [SMALL, { path: mediaPath("odd.jpg") }, { path: mediaPath("h264.mp4") }, await noisePng(900, 600)];
   const codes = new Set<string>();
@@ -285,7 +284,6 @@ describe("memory", () => {
     const png = await noisePng(2500, 2300);
     expect(png.byteLength).toBeGreaterThan(INBOX_BYTES);
     const decoder = await open();
-    const openDescriptors = () => readdirSync("/proc/self/fd").length;
     for (let i = 0; i < 2; i++) {
       using decoded = await decoder.decode(png);
       expect(decoded.media.info.shape).toEqual([2300, 2500, 3]);
@@ -308,7 +306,6 @@ describe("memory", () => {
     const path = join(folder, "noise.png");
     writeFileSync(path, await noisePng(2500, 2300));
     const decoder = await open({ decoders: { children: 1, jobTimeoutMs: 20_000 } });
-    const openDescriptors = () => readdirSync("/proc/self/fd").length;
     using decoded = await decoder.decode({ path });
     expect(decoded.media.info.shape).toEqual([2300, 2500, 3]);
     const before = openDescriptors();

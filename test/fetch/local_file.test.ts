@@ -1,17 +1,15 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isEncodedFile } from "../../src/encoded.ts";
 import { fetchMedia } from "../../src/fetch/index.ts";
 import { readLocalFile } from "../../src/fetch/local_file.ts";
-import { eventually } from "../support/processes.ts";
+import { eventually, openDescriptors } from "../support/processes.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const folder = mkdtempSync(join(tmpdir(), "local-file-"));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-const openDescriptors = () => readdirSync("/proc/self/fd").length;
 
 /** A file that begins with what its name says. */
 function fileOf(name: string, byteLength: number): string {

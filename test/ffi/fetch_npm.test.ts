@@ -7,7 +7,7 @@ import { findTurboJpeg, type SearchScope } from "../../ffi/locate.ts";
 import { type NativeNpmPackage, TURBOJPEG_PACKAGE } from "../../ffi/native_packages.ts";
 import { provision } from "../../ffi/provision.ts";
 import { openTurboJpeg } from "../../ffi/turbojpeg.ts";
-import { MediaError } from "../../src/errors.ts";
+import { refusal } from "../support/refusal.ts";
 
 /** Fetching takes a tenth of a second, on a busy machine or a slow network much longer. */
 const FETCH_TIMEOUT_MS = 60_000;
@@ -96,12 +96,6 @@ function scopeOfItsOwn(more: Record<string, string> = {}): { scope: SearchScope;
 
 function filesIn(folder: string): string[] {
   return [...new Bun.Glob("**").scanSync({ cwd: folder, dot: true })].sort();
-}
-
-async function refusal(work: Promise<unknown>): Promise<MediaError> {
-  const outcome = await work.catch((error: unknown) => error);
-  if (outcome instanceof MediaError) return outcome;
-  throw new Error(`not refused with a MediaError: ${outcome}`);
 }
 
 const quiet = (): void => {};

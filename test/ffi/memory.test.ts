@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readdirSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import {
   AddressRange,
   closeDescriptor,
@@ -13,6 +13,7 @@ import {
   sendDescriptor,
 } from "../../ffi/memory.ts";
 import { check, checkProgress, cString, setNativeEnvironment } from "../../ffi/native.ts";
+import { openDescriptors } from "../support/processes.ts";
 
 describe("a range of addresses", () => {
   test("shows the same memory as every other mapping of the file", () => {
@@ -107,7 +108,6 @@ test("descriptors travel over a channel with their tags, in order, and arrive as
 });
 
 test("ten thousand files, mappings and descriptors later nothing is left open", () => {
-  const openDescriptors = () => readdirSync("/proc/self/fd").length;
   const before = openDescriptors();
   for (let i = 0; i < 10_000; i++) {
     const fd = createMemoryFile("loop", PAGE_BYTES);

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import type { SearchScope } from "../../ffi/locate.ts";
 import type { NativeWheel } from "../../ffi/native_packages.ts";
 import { provision } from "../../ffi/provision.ts";
-import { MediaError } from "../../src/errors.ts";
+import { refusal } from "../support/refusal.ts";
 
 /** pip itself takes half a second, on a busy machine several. */
 const PIP_TIMEOUT_MS = 60_000;
@@ -64,12 +64,6 @@ function scopeOfItsOwn(more: Record<string, string> = {}): { scope: SearchScope;
     ...more,
   };
   return { scope: { environment, packageRoot: root, systemRoot: root }, folder };
-}
-
-async function refusal(work: Promise<unknown>): Promise<MediaError> {
-  const outcome = await work.catch((error: unknown) => error);
-  if (outcome instanceof MediaError) return outcome;
-  throw new Error(`not refused with a MediaError: ${outcome}`);
 }
 
 const quiet = (): void => {};

@@ -6,6 +6,11 @@ export function isAlive(pid: number): boolean {
   return existsSync(`/proc/${pid}`) && processState(pid)?.state !== "Z";
 }
 
+/** How many descriptors this process has open. */
+export function openDescriptors(): number {
+  return readdirSync("/proc/self/fd").length;
+}
+
 /** Processes started by `pid`, and by those in turn. */
 export function descendantsOf(pid: number): number[] {
   const processes = readdirSync("/proc")

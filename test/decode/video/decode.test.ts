@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { decodeVideo, type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
 import { mediaBytes } from "../../support/media.ts";
+import { openDescriptors } from "../../support/processes.ts";
 import { roomContext } from "../../support/rooms.ts";
 import vectors from "../../vectors/media.json";
 import { decode, decodeError, ffmpegMajor, ffmpegPath, indexOfText, madeClip } from "./clips.ts";
@@ -303,9 +304,9 @@ test("decoding leaves no descriptor and no child behind", async () => {
     await decodeError(clip, { num_frames: 1 }, "/nonexistent/ffmpeg");
   };
   await run();
-  const before = { descriptors: readdirSync("/proc/self/fd").length, children: children() };
+  const before = { descriptors: openDescriptors(), children: children() };
   for (let round = 0; round < 3; round += 1) await run();
-  expect({ descriptors: readdirSync("/proc/self/fd").length, children: children() }).toEqual(before);
+  expect({ descriptors: openDescriptors(), children: children() }).toEqual(before);
 });
 
 test("without a wish for a hash there is none", async () => {
