@@ -2,14 +2,19 @@
  * Every way this module says no: one table of codes, one error class.
  *
  * A code is stable and is what callers branch on; the HTTP status is what a frontend answers with. 400 is the medium's,
- * the options' or the caller's fault, 500 the host's, 503 "not now". Messages never repeat a payload.
+ * the options' or the caller's fault, 429 the tenant's share, 500 the host's, 503 "not now". Messages never repeat a payload.
  */
+
+/** Messages are no longer, characters: what they quote (a host, a path) may be as long as a stranger likes. */
+const MOST_MESSAGE_CHARACTERS = 480;
 
 interface CodeEntry {
   /** HTTP status that a frontend answers with. */
-  readonly status: 400 | 500 | 503;
+  readonly status: 400 | 429 | 500 | 503;
   /** Whether the same request may succeed when sent again. */
   readonly retryable: boolean;
+  /** Seconds after which trying again is worth it when nothing better is known. */
+  readonly retryAfter?: number;
   /** One line for the table in the README. */
   readonly meaning: string;
 }
@@ -18,7 +23,34 @@ interface CodeEntry {
 export const ERROR_CODES = {
   invalid_argument: { status: 400, retryable: false, meaning: "an argument has the wrong type or value" },
   invalid_options: { status: 400, retryable: false, meaning: "options are misspelt, contradictory or out of range" },
-  url_refused: { status: 400, retryable: false, meaning: "the URL's scheme is not one that is loaded" },
+  request_invalid: {
+    status: 400,
+    retryable: false,
+    meaning: "a content part or chat request is not formed as it should be",
+  },
+  modality_not_enabled: {
+    status: 400,
+    retryable: false,
+    meaning: "images, clips or sound are not taken by this server",
+  },
+  url_invalid: { status: 400, retryable: false, meaning: "the text is no URL" },
+  url_refused: {
+    status: 400,
+    retryable: false,
+    meaning: "the policy does not allow the URL, or an address behind its name",
+  },
+  redirect_refused: {
+    status: 400,
+    retryable: false,
+    meaning: "the origin redirects too often, or to what is not allowed",
+  },
+  origin_refused: {
+    status: 400,
+    retryable: false,
+    meaning: "the origin answered with an error status, which the message names",
+  },
+  fetch_failed: { status: 400, retryable: true, meaning: "the origin cannot be reached, or broke off" },
+  fetch_timeout: { status: 400, retryable: true, meaning: "the origin took too long" },
   data_url_invalid: { status: 400, retryable: false, meaning: "a data URL that cannot be decoded" },
   file_unreadable: { status: 400, retryable: false, meaning: "a file that is missing or cannot be read" },
   media_empty: { status: 400, retryable: false, meaning: "there are no bytes to decode" },
@@ -68,9 +100,20 @@ export const ERROR_CODES = {
   video_width_overflow: { status: 400, retryable: false, meaning: "a clip's width does not fit 32 bits" },
   video_height_overflow: { status: 400, retryable: false, meaning: "a clip's height does not fit 32 bits" },
   aborted: { status: 400, retryable: true, meaning: "the caller gave up" },
-  no_room: { status: 503, retryable: true, meaning: "the pool has no room for the tensor now" },
+  quota_exceeded: {
+    status: 429,
+    retryable: true,
+    retryAfter: 1,
+    meaning: "the tenant has its share of memory or of loads",
+  },
+  no_room: { status: 503, retryable: true, retryAfter: 1, meaning: "the pool has no room for the tensor now" },
   medium_exceeds_pool: { status: 503, retryable: false, meaning: "the tensor is larger than the whole pool" },
-  overloaded: { status: 503, retryable: true, meaning: "too many media wait to be decoded" },
+  overloaded: { status: 503, retryable: true, retryAfter: 1, meaning: "too many media wait to be fetched or decoded" },
+  egress_proxy_refused: {
+    status: 500,
+    retryable: false,
+    meaning: "an HTTP proxy is configured, and nobody said that it is trusted to check addresses",
+  },
   decoder_crashed: {
     status: 500,
     retryable: true,
@@ -110,14 +153,26 @@ export class MediaError extends Error {
   readonly status: CodeEntry["status"];
   /** Whether sending the same request again can help. */
   readonly retryable: boolean;
+  /** Seconds for a frontend's `Retry-After` header; null where waiting is not what helps. */
+  readonly retryAfter: number | null;
 
-  /** @param code decides status and retryability; `options.cause` keeps what lay underneath. */
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  /**
+   * @param code decides status and retryability
+   * @param message is cut when it is too long
+   * @param options `cause` keeps what lay underneath; `retryAfter`, seconds, when more is known than the code says
+   */
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; retryAfter?: number } = {}) {
+    super(shortened(message), "cause" in options ? { cause: options.cause } : undefined);
+    const entry: CodeEntry = ERROR_CODES[code];
     this.code = code;
-    this.status = ERROR_CODES[code].status;
-    this.retryable = ERROR_CODES[code].retryable;
+    this.status = entry.status;
+    this.retryable = entry.retryable;
+    this.retryAfter = options.retryAfter ?? entry.retryAfter ?? null;
   }
+}
+
+function shortened(message: string): string {
+  return message.length <= MOST_MESSAGE_CHARACTERS ? message : `${message.slice(0, MOST_MESSAGE_CHARACTERS)}…`;
 }
 
 /** The error itself when it is one of ours, else wrapped under `code` with the original as the cause. */

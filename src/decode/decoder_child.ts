@@ -4,19 +4,13 @@ import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
 import { NativeStatus } from "../../ffi/native.ts";
 import { inheritedEnvironment } from "../../ffi/process.ts";
-import { type EncodedMedium, startOf } from "../encoded.ts";
+import { startOf } from "../encoded.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { checkAnswer } from "./answer.ts";
 import { ChildChannel } from "./child_channel.ts";
 import type { NativeDecoders } from "./contract.ts";
-import { type Decoded, JobNotTaken, RoomRefused, type RunningJob } from "./jobs.ts";
-import {
-  type ChildMessage,
-  childMessageSchema,
-  type DecodeRequest,
-  type ParentMessage,
-  type RoomPlace,
-} from "./protocol.ts";
+import { type ChildTask, type Decoded, JobNotTaken, RoomRefused, type RunningJob } from "./jobs.ts";
+import { type ChildMessage, childMessageSchema, type ParentMessage, type RoomPlace } from "./protocol.ts";
 import { roomAhead } from "./room_ahead.ts";
 import type { RoomMemory, RoomSource, SlabGrant } from "./rooms.ts";
 
@@ -150,20 +144,20 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /**
    * Decodes one medium; only while {@link idle}. An abort kills the child.
-   * @param threads how many the decoder may use
    * @throws MediaError what the decoder says; decoder_crashed, decoder_timeout, decoder_failed, aborted. JobNotTaken
    */
-  run(request: DecodeRequest, encoded: EncodedMedium, threads: number, signal?: AbortSignal): Promise<Decoded<Memory>> {
+  run(task: ChildTask<Memory>): Promise<Decoded<Memory>> {
+    const { room, signal } = task;
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const timeout = new MediaError("decoder_timeout", `Decoding took longer than ${this.#settings.jobTimeoutMs} ms`);
     const timer = setTimeout(() => this.kill(timeout), this.#settings.jobTimeoutMs);
     const job: RunningJob<Memory> = {
       id: this.#nextJob++,
-      request,
+      task,
       resolve,
       reject,
       timer,
-      room: null,
+      room,
       refused: null,
       taken: false,
       failure: null,
@@ -172,12 +166,13 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#jobs += 1;
     const abort = (): void => this.kill(new MediaError("aborted", "The caller gave up while the medium was decoded"));
     signal?.addEventListener("abort", abort, { once: true });
-    void this.#handOver(job, encoded, threads);
+    void this.#handOver(job);
     return promise.finally(() => signal?.removeEventListener("abort", abort));
   }
 
-  async #handOver(job: RunningJob<Memory>, encoded: EncodedMedium, threads: number): Promise<void> {
-    const { id, request } = job;
+  async #handOver(job: RunningJob<Memory>): Promise<void> {
+    const { id, task } = job;
+    const { request, encoded, threads } = task;
     const isWanted = (): boolean => this.#job === job && job.failure === null;
     try {
       const room = this.#roomAhead(job, startOf(encoded));
@@ -279,7 +274,7 @@ export class DecoderChild<Memory extends RoomMemory> {
         this.#failed(job, message);
         return;
       case "done": {
-        const room = checkAnswer(job.request, message.tensor, job.room);
+        const room = checkAnswer(job.task.request, message.tensor, job.room);
         room.shrink(message.tensor.byteLength);
         this.#finish(job, () => job.resolve({ tensor: message.tensor, room, timings: message.timings }));
         return;
@@ -289,8 +284,9 @@ export class DecoderChild<Memory extends RoomMemory> {
 
   /** The room that the job will probably ask for. When there is none now, the decoder is refused it when it asks. */
   #roomAhead(job: RunningJob<Memory>, encoded: Uint8Array): RoomPlace | null {
-    const payloadBytes = roomAhead(job.request, encoded);
-    if (payloadBytes === null) return null;
+    if (job.room) return placeOf(job.room);
+    const payloadBytes = roomAhead(job.task.request, encoded);
+    if (payloadBytes === null || job.task.isHeldBack(payloadBytes)) return null;
     try {
       job.room = this.#rooms.take(this.owner, payloadBytes);
       return placeOf(job.room);
@@ -315,6 +311,9 @@ export class DecoderChild<Memory extends RoomMemory> {
     job.room?.dispose();
     job.room = null;
     try {
+      if (job.task.isHeldBack(payloadBytes, headerBytes)) {
+        throw new MediaError("no_room", "The pool has no room for the medium: others wait for it already");
+      }
       job.room = this.#rooms.take(this.owner, payloadBytes, headerBytes);
       this.#say({ type: "room", id: job.id, room: placeOf(job.room) });
     } catch (error) {
@@ -369,6 +368,6 @@ function placeOf({ offset, headerBytes, payloadBytes }: RoomMemory): RoomPlace {
 }
 
 /** Whether a system call failed because nobody is at the other end. */
-function isPeerGone(cause: unknown): boolean {
+export function isPeerGone(cause: unknown): boolean {
   return cause instanceof NativeStatus && PEER_GONE_STATUSES.has(cause.status);
 }

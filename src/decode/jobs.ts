@@ -1,4 +1,5 @@
 /** Jobs of decoder children: what they give, what they carry while they run, and the two failures that are not the caller's. */
+import type { EncodedMedium } from "../encoded.ts";
 import type { MediaError } from "../errors.ts";
 import type { DecodedTensor, DecodeTimings } from "./contract.ts";
 import type { DecodeRequest } from "./protocol.ts";
@@ -34,10 +35,23 @@ export class RoomRefused extends Error {
   }
 }
 
+/** What a child is given to do. */
+export interface ChildTask<Memory extends RoomMemory> {
+  readonly request: DecodeRequest;
+  readonly encoded: EncodedMedium;
+  /** How many threads the decoder may use. */
+  readonly threads: number;
+  readonly signal: AbortSignal | undefined;
+  /** The room that it was refused before and has now; the child's from then on. */
+  readonly room: Memory | null;
+  /** Whether a room of that size is kept for media that came before. */
+  readonly isHeldBack: (payloadBytes: number, headerBytes?: number) => boolean;
+}
+
 /** What a child works on. */
 export interface RunningJob<Memory extends RoomMemory> {
   readonly id: number;
-  readonly request: DecodeRequest;
+  readonly task: ChildTask<Memory>;
   readonly resolve: (decoded: Decoded<Memory>) => void;
   readonly reject: (error: MediaError | JobNotTaken | RoomRefused) => void;
   readonly timer: ReturnType<typeof setTimeout>;

@@ -18,13 +18,30 @@ export const decoderPoolOptionsSchema = z.strictObject({
     .int()
     .positive()
     .default(GIBIBYTE)
-    .describe("Encoded bytes that may wait for a decoder, all together; more are refused"),
+    .describe("Encoded bytes that may wait for a decoder or for memory, all together; more are refused"),
   queueTimeoutMs: z
     .int()
     .positive()
     .max(MAXIMUM_DELAY_MS)
     .default(60_000)
     .describe("Time after which a waiting medium is refused, ms"),
+  roomQueueLimit: z
+    .int()
+    .nonnegative()
+    .default(256)
+    .describe("Media that may wait for memory when the pool is full; more are refused"),
+  roomTimeoutMs: z
+    .int()
+    .nonnegative()
+    .max(MAXIMUM_DELAY_MS)
+    .default(10_000)
+    .describe("Time after which a medium that waits for memory is refused, ms"),
+  quarantinePatienceMs: z
+    .int()
+    .nonnegative()
+    .max(MAXIMUM_DELAY_MS)
+    .default(500)
+    .describe("Time that a medium waits for memory before the quarantine of others is cut short for it, ms"),
   jobTimeoutMs: z
     .int()
     .positive()

@@ -1,29 +1,22 @@
-/** Decoder children and the line of media that wait for one. */
+/** Decoder children and the lines of media that wait for one, or for memory. */
 import { availableParallelism } from "node:os";
 import type { z } from "zod";
 import type { EncodedMedium } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
+import { Children } from "./children.ts";
 import type { NativeDecoders } from "./contract.ts";
-import { DecoderChild } from "./decoder_child.ts";
+import type { DecoderChild } from "./decoder_child.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { type Decoded, JobNotTaken, RoomRefused } from "./jobs.ts";
 import { type DecoderPoolOptions, decoderPoolOptionsSchema } from "./options.ts";
 import type { DecodeRequest } from "./protocol.ts";
+import { RoomLine } from "./room_line.ts";
 import type { RoomMemory, RoomSource } from "./rooms.ts";
 import { overloadedError, type WaitingJob, WaitingLine } from "./waiting_line.ts";
 
 /** Threads for one medium beyond so many bring it little. */
 const MAXIMUM_DEFAULT_THREADS = 4;
-
-/** Children in a row that may fail to start before those who wait for one are told. */
-const MOST_FAILED_STARTS = 3;
-
-/** Different warnings of decoders that are passed on. */
-const MOST_WARNINGS = 20;
-
-/** Pause before children that the system refused to start are tried again, ms. */
-const RESTART_DELAY_MS = 1000;
 
 /** Failures that are worth looking into: the error then says which medium it was. */
 const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decoder_timeout"]);
@@ -31,22 +24,16 @@ const FINGERPRINTED: ReadonlySet<ErrorCode> = new Set(["decoder_crashed", "decod
 /** Runs decode jobs in child processes, one at a time in each. Owned by whoever opened it. */
 export class DecoderPool<Memory extends RoomMemory> {
   readonly #settings: z.output<typeof decoderPoolOptionsSchema>;
-  readonly #rooms: RoomSource<Memory>;
-  readonly #native: NativeDecoders;
-  readonly #program: string | undefined;
-  readonly #childCount: number;
-  #children: DecoderChild<Memory>[] = [];
+  readonly #children: Children<Memory>;
+  /** Media that wait for a decoder. */
   readonly #waiting: WaitingLine<Memory>;
-  /** Children in a row that never became ready. */
-  #failedStarts = 0;
+  /** Media that wait for memory. */
+  readonly #roomLine: RoomLine<Memory>;
+  /** Whether the lines will be looked at in a moment. */
+  #isDispatchDue = false;
+  #arrivals = 0;
   /** Threads that running jobs may use. */
   #threadsInUse = 0;
-  readonly #warnings = new Set<string>();
-  /** Children that will make way for a fresh one. */
-  readonly #worn = new WeakSet<DecoderChild<Memory>>();
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  /** Owner 0 is the parent itself. */
-  #nextOwner = 1;
   #disposed = false;
 
   private constructor(
@@ -56,14 +43,27 @@ export class DecoderPool<Memory extends RoomMemory> {
     program: string | undefined,
   ) {
     this.#settings = parseOptions(decoderPoolOptionsSchema, options, "decoder options");
-    this.#waiting = new WaitingLine(this.#settings);
     const everyTwoSlabs = Math.max(1, Math.floor(rooms.budgetBytes / rooms.slabBytes / 2));
-    this.#childCount = this.#settings.children ?? Math.min(availableParallelism(), everyTwoSlabs);
-    this.#rooms = rooms;
-    this.#native = native;
-    this.#program = program;
-    rooms.onGrant = (grant) => this.#children.find((child) => child.owner === grant.owner)?.grant(grant);
-    rooms.onHostRefused = (payloadBytes, headerBytes) => void this.#makeRoom(payloadBytes, headerBytes);
+    const count = this.#settings.children ?? Math.min(availableParallelism(), everyTwoSlabs);
+    const children = new Children(
+      rooms,
+      { count, native, options: this.#settings, program },
+      {
+        onChange: () => this.#dispatch(),
+        onFailure: (error) => this.#failWaiting(error),
+        isShortOfRoom: () => this.#roomLine.length > 0,
+      },
+    );
+    this.#children = children;
+    this.#waiting = new WaitingLine(this.#settings);
+    this.#roomLine = new RoomLine(rooms, this.#settings, {
+      idle: () => children.idle(),
+      living: () => children.living(),
+      retireForRoom: (payloadBytes, headerBytes) => children.retireForRoom(payloadBytes, headerBytes),
+      start: (job, child, room) => void this.#run(job, child, room),
+    });
+    rooms.onRoom = () => this.#dispatchSoon();
+    rooms.onHostRefused = (payloadBytes, headerBytes) => void children.retireForRoom(payloadBytes, headerBytes);
   }
 
   /**
@@ -80,8 +80,7 @@ export class DecoderPool<Memory extends RoomMemory> {
   ): Promise<DecoderPool<Memory>> {
     const pool = new DecoderPool(rooms, native, options, program);
     try {
-      while (pool.#children.length < pool.#childCount) pool.#startChild();
-      await Promise.all(pool.#children.map((child) => child.ready));
+      await pool.#children.open();
       return pool;
     } catch (error) {
       await pool.dispose();
@@ -94,9 +93,14 @@ export class DecoderPool<Memory extends RoomMemory> {
     return this.#waiting.length;
   }
 
+  /** Media that wait for memory. */
+  get roomQueueLength(): number {
+    return this.#roomLine.length;
+  }
+
   /** Process ids of the children, for watching them. */
   get childPids(): number[] {
-    return this.#children.filter((child) => child.alive).map((child) => child.pid);
+    return this.#children.living().map((child) => child.pid);
   }
 
   /**
@@ -108,7 +112,9 @@ export class DecoderPool<Memory extends RoomMemory> {
   async decode(request: DecodeRequest, encoded: EncodedMedium, signal?: AbortSignal): Promise<Decoded<Memory>> {
     if (this.#disposed) throw closedError();
     if (signal?.aborted) throw abortedError();
-    if (!this.#children.some((child) => child.idle)) this.#waiting.checkSpace(encoded);
+    if (this.#children.idle().length === 0 || this.#roomLine.length > 0) {
+      this.#waiting.checkSpace(encoded, this.#roomLine.heldBytes);
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Decoded<Memory>>();
     const job: WaitingJob<Memory> = {
       request,
@@ -116,19 +122,22 @@ export class DecoderPool<Memory extends RoomMemory> {
       signal,
       resolve,
       reject,
-      refusedBy: new Set(),
+      arrival: this.#arrivals++,
+      refusedAt: null,
       refusal: null,
-      madeRoom: false,
       wasNotTaken: false,
     };
-    const leave = (error: MediaError): void => {
-      if (this.#waiting.remove(job)) reject(error);
+    const abort = (): void => {
+      if (!this.#waiting.remove(job) && !this.#roomLine.remove(job)) return;
+      reject(abortedError());
+      this.#dispatchSoon(); // the next one in line may need less room
     };
-    const abort = (): void => leave(abortedError());
-    const deadline = setTimeout(() => leave(overloadedError("waited too long")), this.#settings.queueTimeoutMs);
+    const deadline = setTimeout(() => {
+      if (this.#waiting.remove(job)) reject(overloadedError("waited too long"));
+    }, this.#settings.queueTimeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     this.#waiting.add(job);
-    this.#startChildren();
+    this.#children.fill();
     this.#dispatch();
     return promise.finally(() => {
       clearTimeout(deadline);
@@ -139,148 +148,66 @@ export class DecoderPool<Memory extends RoomMemory> {
   /** Kills the children and waits until they are reaped; running and waiting jobs fail. Idempotent. */
   async dispose(): Promise<void> {
     this.#disposed = true;
-    clearTimeout(this.#retry);
     this.#failWaiting(closedError());
-    for (const child of this.#children) child.kill(closedError());
-    await Promise.all(this.#children.map((child) => child.gone));
-  }
-
-  /**
-   * Starts as many children as are missing. What the system refuses now is tried again a little later; until then those that
-   * live do the work.
-   */
-  #startChildren(): void {
-    try {
-      while (!this.#disposed && this.#children.length < this.#childCount) this.#startChild();
-    } catch (error) {
-      this.#startChildrenLater();
-      if (this.#children.length === 0) this.#failWaiting(error);
-    }
-  }
-
-  #startChildrenLater(): void {
-    this.#retry ??= setTimeout(() => {
-      this.#retry = undefined;
-      this.#startChildren();
-    }, RESTART_DELAY_MS);
-  }
-
-  #startChild(): DecoderChild<Memory> {
-    const child: DecoderChild<Memory> = new DecoderChild<Memory>(this.#nextOwner++, this.#rooms, {
-      native: this.#native,
-      poolBytes: this.#rooms.budgetBytes,
-      jobTimeoutMs: this.#settings.jobTimeoutMs,
-      memoryLimitBytes: this.#settings.memoryLimitBytes,
-      onWarning: (message) => this.#warn(message),
-      onMemory: () => this.#recycleIfWorn(child),
-      ...(this.#program === undefined ? {} : { program: this.#program }),
-    });
-    this.#children.push(child);
-    child.ready.then(
-      () => {
-        this.#failedStarts = 0;
-        this.#prepare(child);
-        this.#dispatch();
-      },
-      () => {},
-    );
-    void child.gone.then(() => this.#replace(child));
-    return child;
-  }
-
-  /** Every decoder says the same of a library that it cannot use; and one that was taken over may say anything. */
-  #warn(message: string): void {
-    const line = message.replace(/[^ -~]+/g, " ");
-    if (this.#warnings.size >= MOST_WARNINGS || this.#warnings.has(line)) return;
-    this.#warnings.add(line);
-    console.warn(`nixl-media: a decoder says: ${line}`);
-  }
-
-  #prepare(child: DecoderChild<Memory>): void {
-    try {
-      this.#rooms.prepareOwner(child.owner);
-    } catch {
-      // A child that could not be told of a slab is being ended.
-    }
-  }
-
-  /** Starts a fresh child beside one that has done its share; the old one works until the fresh one can. */
-  #recycleIfWorn(child: DecoderChild<Memory>): void {
-    const { recycleAfterJobs, recycleAboveBytes } = this.#settings;
-    const isWorn = child.jobs >= recycleAfterJobs || child.privateBytes > recycleAboveBytes;
-    if (!isWorn || this.#disposed || !child.alive || this.#worn.has(child)) return;
-    this.#worn.add(child);
-    // When there is no other one to be had it goes on, and is looked at again a little later.
-    const goOn = (): void => void setTimeout(() => this.#worn.delete(child), RESTART_DELAY_MS).unref();
-    try {
-      this.#startChild().ready.then(() => child.retire(), goOn);
-    } catch {
-      goOn();
-    }
-  }
-
-  /**
-   * Replaces a child that is gone; one that never became ready or died before it had a job a little later, so that nothing that
-   * ends children makes a loop of it. When several in a row never became ready, those who wait are told, and the next medium
-   * tries again.
-   */
-  #replace(dead: DecoderChild<Memory>): void {
-    this.#children = this.#children.filter((child) => child !== dead);
-    if (this.#disposed) return;
-    if (dead.started && (dead.jobs > 0 || dead.isRetired)) {
-      this.#startChildren();
-    } else if (dead.started || ++this.#failedStarts < MOST_FAILED_STARTS || this.#children.length > 0) {
-      this.#startChildrenLater();
-    } else {
-      this.#failedStarts = 0;
-      dead.ready.catch((error: unknown) => this.#failWaiting(error));
-      return;
-    }
-    this.#dispatch();
+    await this.#children.dispose(closedError);
   }
 
   #failWaiting(error: unknown): void {
     for (const job of this.#waiting.jobs()) if (this.#waiting.remove(job)) job.reject(error);
+    for (const job of this.#roomLine.jobs()) if (this.#roomLine.remove(job)) job.reject(error);
   }
 
-  /** Gives waiting jobs to idle children, in turn. */
+  /** Those who gave room back go on first: it may happen anywhere, also while a child is given a job. */
+  #dispatchSoon(): void {
+    if (this.#isDispatchDue || this.#roomLine.length === 0) return;
+    this.#isDispatchDue = true;
+    queueMicrotask(() => {
+      this.#isDispatchDue = false;
+      this.#dispatch();
+    });
+  }
+
+  /** Gives waiting jobs to idle children, in turn; first those that were refused room before. */
   #dispatch(): void {
     if (this.#disposed) return;
-    const isRestartDue = this.#children.length === 0 && this.#retry !== undefined;
+    this.#roomLine.serve();
     for (const job of this.#waiting.jobs()) {
-      const candidates = this.#children.filter((child) => !job.refusedBy.has(child));
-      const child = candidates.find((candidate) => candidate.idle);
-      if (child) {
-        this.#waiting.remove(job);
-        void this.#run(job, child);
-      } else if (candidates.length === 0 && !isRestartDue) {
-        this.#waiting.remove(job);
-        void this.#lastResort(job);
-      }
+      const [child] = this.#children.idle();
+      if (!child && !this.#children.isGivenUp) return;
+      this.#waiting.remove(job);
+      if (child) void this.#run(job, child, null);
+      else job.reject(new MediaError("decoder_failed", "There is no decoder to decode the medium"));
     }
   }
 
-  async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>): Promise<void> {
+  async #run(job: WaitingJob<Memory>, child: DecoderChild<Memory>, room: Memory | null): Promise<void> {
+    const { request, encoded, signal } = job;
     const threads = this.#threadsForOne();
     this.#threadsInUse += threads;
-    try {
-      job.resolve(await child.run(job.request, job.encoded, threads, job.signal));
-    } catch (error) {
-      if (error instanceof RoomRefused && error.refusal.code === "no_room") {
-        job.refusedBy.add(child);
-        job.refusal = error;
-        this.#putBack(job);
-      } else if (error instanceof JobNotTaken && !job.wasNotTaken) {
-        job.wasNotTaken = true;
-        this.#putBack(job);
-      } else {
-        job.reject(await withFingerprint(callersError(error), job.encoded));
-      }
-    } finally {
-      this.#threadsInUse -= threads;
-    }
-    this.#recycleIfWorn(child);
+    // Who waited for room had its turn: what it asks for is not held back for those behind it.
+    const isHeldBack = (payloadBytes: number, headerBytes?: number): boolean =>
+      room === null && this.#roomLine.isHeldBack(payloadBytes, headerBytes);
+    const running = child.run({ request, encoded, threads, signal, room, isHeldBack });
+    const failure = await running.then(job.resolve, (error: unknown) => ({ error }));
+    this.#threadsInUse -= threads;
+    if (failure) await this.#failed(job, failure.error);
+    this.#children.recycleIfWorn(child);
     this.#dispatch();
+  }
+
+  /** A job that failed for want of room, or before it began, gets another chance; others are told. */
+  async #failed(job: WaitingJob<Memory>, error: unknown): Promise<void> {
+    // One that was in line before and asks for something else now may go on doing so, but not for ever.
+    const isTimeLeft = performance.now() - (job.refusedAt ?? performance.now()) <= this.#settings.roomTimeoutMs;
+    if (error instanceof RoomRefused && error.refusal.code === "no_room" && isTimeLeft) {
+      job.refusal = error;
+      this.#putBack(job);
+    } else if (error instanceof JobNotTaken && !job.wasNotTaken) {
+      job.wasNotTaken = true;
+      this.#putBack(job);
+    } else {
+      job.reject(await withFingerprint(callersError(error), job.encoded));
+    }
   }
 
   /** So many threads as there are processors without one, at least one: what runs already keeps what it has. */
@@ -289,40 +216,15 @@ export class DecoderPool<Memory extends RoomMemory> {
     return Math.max(1, Math.min(most, availableParallelism() - this.#threadsInUse));
   }
 
-  /** No child had room. When idle ones sit on empty slabs, new ones take their place, once. */
-  async #lastResort(job: WaitingJob<Memory>): Promise<void> {
-    const { refusal, madeRoom } = job;
-    if (!refusal || madeRoom || !(await this.#makeRoom(refusal.payloadBytes, refusal.headerBytes))) {
-      job.reject(refusal?.refusal ?? new MediaError("decoder_failed", "There is no decoder to decode the medium"));
-      return;
-    }
-    job.madeRoom = true;
-    job.refusedBy.clear();
-    this.#putBack(job);
-    this.#dispatch();
-  }
-
-  /**
-   * A slab stays with its child as long as the child lives, empty or not. When that leaves no room, idle children with
-   * empty slabs are ended and replaced.
-   * @returns whether it was done; not when it would not have helped
-   */
-  async #makeRoom(payloadBytes: number, headerBytes: number): Promise<boolean> {
-    const idle = this.#children.filter((child) => child.idle && this.#rooms.hasEmptySlabs(child.owner));
-    const owners = new Set(idle.map((child) => child.owner));
-    if (idle.length === 0 || !this.#rooms.wouldFitWithout(owners, payloadBytes, headerBytes)) return false;
-    for (const child of idle) child.retire();
-    await Promise.all(idle.map((child) => child.gone));
-    return true;
-  }
-
-  /** Back to the head of the line, unless nobody wants it any more. */
+  /** Back into its line, unless nobody wants it any more. */
   #putBack(job: WaitingJob<Memory>): void {
     if (this.#disposed || job.signal?.aborted) {
       job.reject(this.#disposed ? closedError() : abortedError());
-      return;
+    } else if (job.refusal) {
+      this.#roomLine.add(job, job.refusal);
+    } else {
+      this.#waiting.addFirst(job);
     }
-    this.#waiting.addFirst(job);
   }
 }
 

@@ -35,12 +35,25 @@ export interface RoomSource<Memory extends RoomMemory> {
   removeOwner(owner: number): void;
   /** @throws MediaError no_room, medium_exceeds_pool */
   take(owner: number, payloadBytes: number, headerBytes?: number): Memory;
+  /** Whether {@link take} would give the owner such a room now. */
+  canTake(owner: number, payloadBytes: number, headerBytes?: number): boolean;
   /** Whether the owner has slabs in which there is no room. */
   hasEmptySlabs(owner: number): boolean;
   /** Whether a room of that size would fit if these owners, which are idle, were gone. */
   wouldFitWithout(owners: ReadonlySet<number>, payloadBytes: number, headerBytes?: number): boolean;
+  /** Whether one of these owners, which are idle, could take it later, or without them it would fit, when quarantine is over. */
+  wouldFitLater(owners: ReadonlySet<number>, payloadBytes: number, headerBytes?: number): boolean;
+  /**
+   * Ends the quarantine of rooms, oldest first and no more than needed, until one of these owners can take such a room or it
+   * would fit without them. @returns whether that is so now
+   */
+  shortenQuarantine(payloadBytes: number, headerBytes: number, owners: ReadonlySet<number>): boolean;
   /** Called for each slab before the first room in it. */
   onGrant: ((grant: SlabGrant) => void) | null;
   /** Called when this process itself, which is no decoder's owner, was refused a room. */
   onHostRefused: ((payloadBytes: number, headerBytes: number) => void) | null;
+  /** Called when a room that was refused may be had now; in the middle of things, so nothing is to be taken at once. */
+  onRoom: (() => void) | null;
+  /** Gives one room back that is kept for later use only; false when there is none left. Set by whoever keeps them. */
+  readonly onShortage: (() => boolean) | null;
 }

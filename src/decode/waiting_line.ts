@@ -1,7 +1,6 @@
 /** Media that wait for a decoder child, within limits. */
 import { type EncodedMedium, startOf } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
-import type { DecoderChild } from "./decoder_child.ts";
 import type { Decoded, RoomRefused } from "./jobs.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory } from "./rooms.ts";
@@ -13,12 +12,12 @@ export interface WaitingJob<Memory extends RoomMemory> {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (decoded: Decoded<Memory>) => void;
   readonly reject: (error: unknown) => void;
-  /** Children whose slabs had no room for it. */
-  readonly refusedBy: Set<DecoderChild<Memory>>;
+  /** Grows from one medium to the next. */
+  readonly arrival: number;
+  /** When it was first refused a room, as `performance.now()` counts; null while it was not. */
+  refusedAt: number | null;
   /** The last refusal. */
   refusal: RoomRefused | null;
-  /** Whether children were ended to make room for it. */
-  madeRoom: boolean;
   /** Whether a child was gone before it began with it. */
   wasNotTaken: boolean;
 }
@@ -42,11 +41,15 @@ export class WaitingLine<Memory extends RoomMemory> {
     return [...this.#jobs];
   }
 
-  /** @throws MediaError overloaded when one more would be too many */
-  checkSpace(encoded: EncodedMedium): void {
+  /**
+   * @param otherBytes what is held by those who wait elsewhere
+   * @throws MediaError overloaded when one more would be too many
+   */
+  checkSpace(encoded: EncodedMedium, otherBytes: number): void {
     const { queueLimit, queueBytes } = this.#limits;
+    const bytes = this.#bytes + otherBytes;
     if (this.#jobs.length >= queueLimit) throw overloadedError(`${queueLimit} media wait already`);
-    if (this.#bytes + heldBytes(encoded) > queueBytes) throw overloadedError(`${this.#bytes} bytes wait already`);
+    if (bytes + heldBytes(encoded) > queueBytes) throw overloadedError(`${bytes} bytes wait already`);
   }
 
   add(job: WaitingJob<Memory>): void {
@@ -74,6 +77,6 @@ export function overloadedError(reason: string): MediaError {
 }
 
 /** Memory that a waiting medium takes in this process, bytes: of a file, its beginning. */
-function heldBytes(encoded: EncodedMedium): number {
+export function heldBytes(encoded: EncodedMedium): number {
   return startOf(encoded).byteLength;
 }

@@ -1,4 +1,4 @@
-/** Free space as a sorted list of extents; adjacent ones are merged, so that a room may span neighbouring slabs. */
+/** Free space as a sorted list of extents; a room may span several that touch, and so neighbouring slabs. */
 
 /** Bytes `offset … offset + byteLength − 1`. */
 export interface Extent {
@@ -6,64 +6,181 @@ export interface Extent {
   readonly byteLength: number;
 }
 
-/** The free extents of one owner, by offset. All operations are linear in the number of extents, which stays small. */
+/** A free extent and when it became free: a number that grows from one to the next, 0 for memory that was never used. */
+export interface AgedExtent extends Extent {
+  readonly freedAt: number;
+}
+
+/** Above so many extents, old ones that touch are made one. */
+const MERGED_ABOVE = 512;
+
+/**
+ * The free extents of one owner, by offset. What has been free longest is taken first: a reader that comes late, for what
+ * lay there before, then most probably still finds it. Extents that touch are kept apart for that, each with its own age.
+ */
 export class FreeExtents {
-  #extents: Extent[] = [];
+  #extents: AgedExtent[] = [];
+  #mergedAbove = MERGED_ABOVE;
 
   /** Adds space, which must not overlap what is there. */
-  add(extent: Extent): void {
-    const index = this.#extents.findIndex((other) => other.offset > extent.offset);
-    this.#extents.splice(index < 0 ? this.#extents.length : index, 0, extent);
-    this.#extents = this.#extents.reduce<Extent[]>((merged, next) => {
-      const last = merged.at(-1);
-      if (last && last.offset + last.byteLength === next.offset) {
-        merged[merged.length - 1] = { offset: last.offset, byteLength: last.byteLength + next.byteLength };
-      } else {
-        merged.push(next);
-      }
-      return merged;
-    }, []);
+  add(extent: Extent, freedAt = 0): void {
+    const { offset, byteLength } = extent;
+    this.#extents.splice(this.#firstFrom(offset), 0, { offset, byteLength, freedAt });
+    if (this.#extents.length > this.#mergedAbove) this.#mergeOld();
   }
 
-  /** Takes space from the lowest extent that is large enough: low addresses first keeps few pages resident. */
+  /**
+   * Takes space: of all places that are large enough, the one whose youngest part has been free longest. Linear in the
+   * number of extents.
+   * @returns where it lies; null when there is no such place
+   */
   take(byteLength: number): number | null {
-    const index = this.#extents.findIndex((extent) => extent.byteLength >= byteLength);
-    const extent = this.#extents[index];
-    if (!extent) return null;
-    const rest = { offset: extent.offset + byteLength, byteLength: extent.byteLength - byteLength };
-    this.#extents.splice(index, 1, ...(rest.byteLength > 0 ? [rest] : []));
-    return extent.offset;
+    const offset = this.#oldestPlace(byteLength);
+    if (offset !== null) this.remove({ offset, byteLength });
+    return offset;
+  }
+
+  /** Whether there is a place that is large enough. */
+  fits(byteLength: number): boolean {
+    let [start, end] = [0, -1];
+    return this.#extents.some((extent) => {
+      if (extent.offset !== end) start = extent.offset;
+      end = extent.offset + extent.byteLength;
+      return end - start >= byteLength;
+    });
+  }
+
+  /** When the youngest part of a range became free; null when not all of it is free. */
+  freedAt(range: Extent): number | null {
+    const parts = this.#partsOf(range);
+    return parts && Math.max(...parts.map((part) => part.freedAt));
   }
 
   /** Whether all of the range is free. */
   contains(range: Extent): boolean {
-    return this.#indexOf(range) >= 0;
+    return this.#partsOf(range) !== null;
   }
 
-  /** Removes the range when all of it is free. */
-  remove(range: Extent): boolean {
-    const index = this.#indexOf(range);
-    const extent = this.#extents[index];
-    if (!extent) return false;
+  /** Removes the range when all of it is free. @returns what it consisted of, else null */
+  remove(range: Extent): readonly AgedExtent[] | null {
+    const parts = this.#partsOf(range);
+    const [first] = parts ?? [];
+    const last = parts?.at(-1);
+    if (!parts || !first || !last) return null;
     const end = range.offset + range.byteLength;
-    const before = { offset: extent.offset, byteLength: range.offset - extent.offset };
-    const after = { offset: end, byteLength: extent.offset + extent.byteLength - end };
-    this.#extents.splice(index, 1, ...[before, after].filter((e) => e.byteLength > 0));
-    return true;
+    const rest = [
+      { ...first, byteLength: range.offset - first.offset },
+      { ...last, offset: end, byteLength: last.offset + last.byteLength - end },
+    ];
+    this.#extents.splice(this.#firstFrom(first.offset), parts.length, ...rest.filter((part) => part.byteLength > 0));
+    return parts.map((part) => {
+      const offset = Math.max(part.offset, range.offset);
+      return { ...part, offset, byteLength: Math.min(part.offset + part.byteLength, end) - offset };
+    });
   }
 
   /** Free bytes right in front of an offset. */
   endingAt(offset: number): number {
-    return this.#extents.find((extent) => extent.offset + extent.byteLength === offset)?.byteLength ?? 0;
+    let start = offset;
+    for (let index = this.#firstFrom(offset) - 1; index >= 0; index--) {
+      const extent = this.#extents[index];
+      if (!extent || extent.offset + extent.byteLength !== start) break;
+      start = extent.offset;
+    }
+    return offset - start;
   }
 
   /** Free bytes from an offset on. */
   startingAt(offset: number): number {
-    return this.#extents.find((extent) => extent.offset === offset)?.byteLength ?? 0;
+    let end = offset;
+    for (let index = this.#firstFrom(offset); this.#extents[index]?.offset === end; index++) {
+      end += this.#extents[index]?.byteLength ?? 0;
+    }
+    return end - offset;
   }
 
-  #indexOf(range: Extent): number {
+  /** All of them, by offset. */
+  all(): readonly AgedExtent[] {
+    return this.#extents;
+  }
+
+  copy(): FreeExtents {
+    const copy = new FreeExtents();
+    copy.#extents = [...this.#extents];
+    copy.#mergedAbove = this.#mergedAbove;
+    return copy;
+  }
+
+  /**
+   * The place whose youngest part is the oldest: one pass with a window that is just large enough, and the extents of it that
+   * are younger than all behind them, youngest first (the sliding-window maximum).
+   */
+  #oldestPlace(byteLength: number): number | null {
+    const extents = this.#extents;
+    const freedAt = (index: number | undefined): number => extents[index ?? -1]?.freedAt ?? Number.POSITIVE_INFINITY;
+    let [place, placeFreedAt]: [number | null, number] = [null, Number.POSITIVE_INFINITY];
+    let youngest: number[] = [];
+    let [first, bytes, end] = [0, 0, -1];
+    for (const [index, extent] of extents.entries()) {
+      if (extent.offset !== end) {
+        [first, bytes] = [index, 0];
+        youngest = [];
+      }
+      end = extent.offset + extent.byteLength;
+      bytes += extent.byteLength;
+      while (youngest.length > 0 && freedAt(youngest.at(-1)) <= extent.freedAt) youngest.pop();
+      youngest.push(index);
+      for (let spare = bytes - byteLength; spare >= (extents[first]?.byteLength ?? 0); spare = bytes - byteLength) {
+        bytes -= extents[first]?.byteLength ?? 0;
+        if (youngest[0] === first) youngest.shift();
+        first += 1;
+      }
+      if (bytes < byteLength || freedAt(youngest[0]) >= placeFreedAt) continue;
+      [place, placeFreedAt] = [extents[first]?.offset ?? null, freedAt(youngest[0])];
+    }
+    return place;
+  }
+
+  /** The extents that cover a range together; null when there is a gap. */
+  #partsOf(range: Extent): readonly AgedExtent[] | null {
     const end = range.offset + range.byteLength;
-    return this.#extents.findIndex((e) => e.offset <= range.offset && e.offset + e.byteLength >= end);
+    const first = this.#firstFrom(range.offset + 1) - 1;
+    let covered = range.offset;
+    let index = Math.max(first, 0);
+    for (; covered < end; index++) {
+      const extent = this.#extents[index];
+      if (!extent || extent.offset > covered || extent.offset + extent.byteLength <= covered) return null;
+      covered = extent.offset + extent.byteLength;
+    }
+    return this.#extents.slice(first, index);
+  }
+
+  /** Index of the first extent that begins at the offset or behind it. */
+  #firstFrom(offset: number): number {
+    let [low, high] = [0, this.#extents.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#extents[middle]?.offset ?? 0) < offset) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** All but the youngest tenth: those that touch become one, as young as its youngest part. */
+  #mergeOld(): void {
+    const ages = this.#extents.map((extent) => extent.freedAt).toSorted((a, b) => a - b);
+    const oldEnough = ages[Math.floor(ages.length * 0.9)] ?? 0;
+    const merged: AgedExtent[] = [];
+    for (const next of this.#extents) {
+      const last = merged.at(-1);
+      if (last && last.offset + last.byteLength === next.offset && Math.max(last.freedAt, next.freedAt) <= oldEnough) {
+        const freedAt = Math.max(last.freedAt, next.freedAt);
+        merged[merged.length - 1] = { offset: last.offset, byteLength: last.byteLength + next.byteLength, freedAt };
+      } else {
+        merged.push(next);
+      }
+    }
+    this.#extents = merged;
+    this.#mergedAbove = Math.max(MERGED_ABOVE, merged.length * 2);
   }
 }

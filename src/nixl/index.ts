@@ -7,7 +7,8 @@ export {
   nixlAgentOptionsSchema,
 } from "./agent.ts";
 export { watchForgotten } from "./forgotten.ts";
-export { describeRoom, intoRdmaDescriptor } from "./rdma_descriptor.ts";
+export { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
+export { describeRoom, intoRdmaDescriptor, type ReleasableLease } from "./rdma_descriptor.ts";
 export {
   MediaReader,
   type MediaReaderOptions,
@@ -17,11 +18,5 @@ export {
   readOptionsSchema,
 } from "./reader.ts";
 export type { Room } from "./room.ts";
-export {
-  HOST_OWNER,
-  type OwnerId,
-  type SlabGrant,
-  SlabPool,
-  type SlabPoolOptions,
-  slabPoolOptionsSchema,
-} from "./slab_pool.ts";
+export { type QuarantineState, SlabPool } from "./slab_pool.ts";
+export { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";

@@ -2,8 +2,9 @@
 import { MediaError } from "../errors.ts";
 import { type DecodedMedia, MediaDescriptor, type PayloadLease, type TensorInfo } from "../tensor/index.ts";
 import { watchForgotten } from "./forgotten.ts";
+import { HOST_OWNER } from "./owners.ts";
 import type { Room } from "./room.ts";
-import { HOST_OWNER, type SlabPool } from "./slab_pool.ts";
+import type { SlabPool } from "./slab_pool.ts";
 
 /** A room as what keeps a descriptor's payload. */
 class RoomLease implements PayloadLease {
@@ -27,26 +28,37 @@ class RoomLease implements PayloadLease {
   }
 }
 
+/** A lease whose holder may be told by a reader that it has read. */
+export interface ReleasableLease extends PayloadLease {
+  /** What the reader says then; null when it is not to. */
+  readonly releaseKey: string | null;
+}
+
 /**
- * The descriptor of a tensor that lies in a room. The descriptor owns the room from then on.
+ * The descriptor of a tensor that lies in a room, which readers may know from then on.
  * @param contentHash 16 hex digits, or null to leave it out
+ * @param lease what keeps the room for the descriptor, which owns it from then on; by default the room itself
  */
 export function describeRoom(
   pool: SlabPool,
   room: Room,
   info: TensorInfo,
   contentHash: string | null,
+  lease?: ReleasableLease,
 ): MediaDescriptor {
+  const nixlMetadata = pool.metadataText;
+  room.publish();
   return new MediaDescriptor(
     {
-      nixl_metadata: pool.metadataText,
+      nixl_metadata: nixlMetadata,
       nixl_descriptor: { addr: room.address, size: room.payloadBytes, mem_type: "Dram", device_id: 0 },
       shape: [...info.shape],
       dtype: info.dtype,
       metadata: info.metadata,
       ...(contentHash === null ? {} : { content_hash: contentHash }),
+      ...(lease?.releaseKey ? { release_key: lease.releaseKey } : {}),
     },
-    new RoomLease(room),
+    lease ?? new RoomLease(room),
   );
 }
 

@@ -40,10 +40,18 @@ export const readOptionsSchema = z.strictObject({
     .optional()
     .describe("Where to copy the tensor to; exactly its size. Without it, it stays in native memory until disposed"),
   verify: z.boolean().default(true).describe("Whether to check the content hash"),
+  release: z
+    .boolean()
+    .default(true)
+    .describe(
+      "Whether the owner is told that the memory can be given back, where the descriptor carries a key for that; it is, then, when the read is done",
+    ),
   notification: z
     .string()
     .optional()
-    .describe("What is left with the owner of the memory when the read is done; default a random key"),
+    .describe(
+      "What else is left with the owner of the memory when the read is done; default the release key, else a random one",
+    ),
 });
 export type ReadOptions = z.input<typeof readOptionsSchema>;
 
@@ -103,8 +111,9 @@ export class MediaReader implements Disposable {
    */
   async read(descriptor: unknown, options: ReadOptions = {}): Promise<ReadMedia> {
     this.#checkOpen();
-    const { into, verify, notification = randomUUID() } = parseOptions(readOptionsSchema, options, "read options");
+    const { into, verify, release, ...given } = parseOptions(readOptionsSchema, options, "read options");
     const parsed = descriptor instanceof MediaDescriptor ? descriptor : MediaDescriptor.parse(descriptor);
+    const notification = given.notification ?? (release ? parsed.releaseKey : null) ?? randomUUID();
     const byteLength = checkReadable(parsed, into?.byteLength);
     const header = verify ? hashHeaderOf(parsed) : null;
     const headerBytes = roundToPages(header?.byteLength ?? 0);

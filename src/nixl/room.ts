@@ -3,11 +3,21 @@ import { roundToPages } from "../../ffi/memory.ts";
 import { MediaError } from "../errors.ts";
 import type { Extent } from "./extents.ts";
 
+/** A part of a room that comes back to its pool. */
+export interface ReturnedExtent {
+  readonly extent: Extent;
+  /** Whether nothing is left of the room. */
+  readonly isLast: boolean;
+  /** When the last descriptor of it was given back, as `performance.now()` counts; null when no reader ever knew of it. */
+  readonly describedUntil: number | null;
+}
+
 /** Registered memory for one tensor; `dispose()` gives it back. */
 export class Room implements Disposable {
   #extent: Extent | null;
   #payload: Uint8Array;
-  readonly #giveBack: (extent: Extent, last: boolean) => void;
+  #published = false;
+  readonly #giveBack: (returned: ReturnedExtent) => void;
 
   constructor(
     /** All of the room in the pool, header included, whole pages. */
@@ -17,7 +27,7 @@ export class Room implements Disposable {
     /** Address of the payload in this process: what readers are told. A multiple of the page size. */
     readonly address: number,
     payload: Uint8Array,
-    giveBack: (extent: Extent, last: boolean) => void,
+    giveBack: (returned: ReturnedExtent) => void,
   ) {
     this.offset = extent.offset;
     this.#extent = extent;
@@ -42,6 +52,20 @@ export class Room implements Disposable {
     return this.#extent === null;
   }
 
+  /** Whether readers may know the address. */
+  get published(): boolean {
+    return this.#published;
+  }
+
+  /**
+   * From now on readers may know the address: the room is not used again at once when it is given back, but waits in
+   * quarantine, since a reader that was slow may only then begin to read. @throws MediaError closed
+   */
+  publish(): void {
+    if (!this.#extent) throw new MediaError("closed", "the room was given back");
+    this.#published = true;
+  }
+
   /** Gives back what lies behind the first `payloadBytes` bytes. @throws MediaError invalid_argument, closed */
   shrink(payloadBytes: number): void {
     if (!this.#extent) throw new MediaError("closed", "the room was given back");
@@ -52,16 +76,25 @@ export class Room implements Disposable {
     const tail = { offset: this.offset + kept, byteLength: this.#extent.byteLength - kept };
     this.#payload = this.#payload.subarray(0, payloadBytes);
     this.#extent = { offset: this.offset, byteLength: kept };
-    if (tail.byteLength > 0) this.#giveBack(tail, false);
+    if (tail.byteLength > 0) this.#return(tail, false, performance.now());
   }
 
-  dispose(): void {
+  /**
+   * Gives the room back; idempotent.
+   * @param describedUntil when the last descriptor of it was given back, as `performance.now()` counts: a cache that keeps
+   *   the room for longer knows an earlier moment, and the time in quarantine counts from there. Never later than now.
+   */
+  dispose(describedUntil: number = performance.now()): void {
     const extent = this.#extent;
     this.#extent = null;
-    if (extent) this.#giveBack(extent, true);
+    if (extent) this.#return(extent, true, Math.min(describedUntil, performance.now()));
   }
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #return(extent: Extent, isLast: boolean, describedUntil: number): void {
+    this.#giveBack({ extent, isLast, describedUntil: this.#published ? describedUntil : null });
   }
 }

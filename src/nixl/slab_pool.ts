@@ -5,92 +5,44 @@
  * text never changes. A slab belongs to one owner (a decoder child, or this process) as long as that owner lives, and is
  * mapped nowhere else: no decoder sees what another one decoded. A medium larger than a slab gets neighbouring slabs,
  * which lie in one registration and are therefore one readable piece.
+ *
+ * Workers read once, some time after they got a descriptor, and do not say when they are done. What was described is therefore
+ * in quarantine for a while after it was given back, and what has been free longest is used first.
  */
-import { z } from "zod";
 import type { NativeRegistration } from "../../ffi/agent.ts";
-import {
-  AddressRange,
-  closeDescriptor,
-  createMemoryFile,
-  PAGE_BYTES,
-  roundToPages,
-  touchPages,
-} from "../../ffi/memory.ts";
+import { AddressRange, PAGE_BYTES, roundToPages } from "../../ffi/memory.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import type { NixlAgent } from "./agent.ts";
-import { FreeExtents } from "./extents.ts";
-import { Room } from "./room.ts";
-import { SlabCleaner } from "./slab_cleaner.ts";
+import { type Fit, isInTheWay } from "./fit.ts";
+import { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
+import { Quarantine } from "./quarantine.ts";
+import { type ReturnedExtent, Room } from "./room.ts";
+import { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";
+import { Slabs } from "./slabs.ts";
 
-const MEBIBYTE = 1024 * 1024;
-
-/** Settings of the slab pool. */
-export const slabPoolOptionsSchema = z
-  .strictObject({
-    slabBytes: z
-      .int()
-      .min(PAGE_BYTES * 2)
-      .multipleOf(PAGE_BYTES)
-      .default(64 * MEBIBYTE)
-      .describe("Bytes of one slab, a multiple of 4096: the unit that decoder children are given"),
-    budgetBytes: z
-      .int()
-      .positive()
-      .default(1024 * MEBIBYTE)
-      .describe("Bytes of all slabs together, rounded down to whole slabs; the most that tensors can occupy"),
-    prefault: z
-      .boolean()
-      .default(false)
-      .describe(
-        "Make all pages at start-up, about a second a GiB, and hand each decoder its first slab ahead, so that requests need not",
-      ),
-  })
-  .refine((options) => options.budgetBytes >= options.slabBytes, {
-    message: "budgetBytes must hold at least one slab",
-    path: ["budgetBytes"],
-  });
-export type SlabPoolOptions = z.input<typeof slabPoolOptionsSchema>;
-
-/** Who may write to a slab: the id of a decoder child, or {@link HOST_OWNER}. */
-export type OwnerId = number;
-/** This process itself. */
-export const HOST_OWNER: OwnerId = 0;
-
-/** A slab that was just given to an owner, who has to map `fd` at `offset`. */
-export interface SlabGrant {
-  readonly owner: OwnerId;
-  /** Where the slab lies in the pool, bytes. */
-  readonly offset: number;
-  readonly byteLength: number;
-  /** The slab's memfd; the pool closes it. */
-  readonly fd: number;
-  /** Whether its pages are to be touched when it is mapped. */
-  readonly prefault: boolean;
+/** Rooms that were given back and rest for the sake of slow readers. */
+export interface QuarantineState {
+  readonly rooms: number;
+  /** With headers. */
+  readonly bytes: number;
+  /** Rooms whose time was cut short since there was no other room: a slow reader of one may have read something else. */
+  readonly shortened: number;
 }
 
-interface Slab {
-  readonly offset: number;
-  readonly fd: number;
-  owner: OwnerId | null;
-  /** Whether this process had it last. It is not cleared until another owner gets it: most often this process does, again. */
-  wasHosts: boolean;
-}
-
-interface Owner {
-  readonly free: FreeExtents;
-  alive: boolean;
-}
+const NOBODY: ReadonlySet<OwnerId> = new Set();
+const HOST: ReadonlySet<OwnerId> = new Set([HOST_OWNER]);
 
 /** Slabs, and the rooms in them. Owned by whoever opened it; `dispose()` ends it before its agent. */
 export class SlabPool implements Disposable {
   readonly slabBytes: number;
   readonly #range: AddressRange;
+  readonly #slabs: Slabs;
   readonly #prefault: boolean;
-  readonly #cleaner = new SlabCleaner();
+  readonly #quarantineMs: number;
+  readonly #quarantine = new Quarantine((room) => this.#slabs.giveBack(room));
+  #shortened = 0;
   #registered: { readonly agent: NixlAgent; readonly registration: NativeRegistration } | null = null;
-  readonly #slabs: Slab[] = [];
-  readonly #owners = new Map<OwnerId, Owner>();
   readonly #rooms = new Set<Room>();
   #roomBytes = 0;
   #disposed = false;
@@ -98,27 +50,29 @@ export class SlabPool implements Disposable {
   onGrant: ((grant: SlabGrant) => void) | null = null;
   /** Told when this process itself was refused a room, so that idle owners may make some for the next try. */
   onHostRefused: ((payloadBytes: number, headerBytes: number) => void) | null = null;
+  /**
+   * Told when a room that was refused may be had now: one was given back, its quarantine is over, or a slab changes hands. It is
+   * called in the middle of things, so whoever wants to take a room does it a little later.
+   */
+  onRoom: (() => void) | null = null;
+  /** Asked to give one room back that is kept for later use only, as a cache does; false when there is none left. */
+  onShortage: (() => boolean) | null = null;
 
   /** Creates and maps all slabs. Rooms can be given from then on. @throws MediaError system_failed, invalid_options */
   constructor(options: SlabPoolOptions = {}) {
     const settings = parseOptions(slabPoolOptionsSchema, options, "pool options");
     this.slabBytes = settings.slabBytes;
     this.#prefault = settings.prefault;
-    const count = Math.floor(settings.budgetBytes / settings.slabBytes);
-    this.#range = new AddressRange(count * this.slabBytes);
+    this.#quarantineMs = settings.quarantineMs;
+    this.#range = new AddressRange(Math.floor(settings.budgetBytes / settings.slabBytes) * this.slabBytes);
     try {
-      for (let offset = 0; offset < this.#range.byteLength; offset += this.slabBytes) {
-        const fd = createMemoryFile("nixl-media-slab", this.slabBytes);
-        this.#slabs.push({ offset, fd, owner: null, wasHosts: false });
-        this.#range.mapFile(fd, offset, this.slabBytes);
-        if (settings.prefault) touchPages(this.#range.view(offset, this.slabBytes));
-      }
+      this.#slabs = new Slabs(this.#range, settings);
     } catch (error) {
-      for (const slab of this.#slabs) closeDescriptor(slab.fd);
       this.#range.release();
       throw error;
     }
-    this.addOwner(HOST_OWNER);
+    this.#slabs.onGrant = (grant) => this.onGrant?.(grant);
+    this.#slabs.onFree = () => this.onRoom?.();
   }
 
   /**
@@ -143,14 +97,19 @@ export class SlabPool implements Disposable {
     return this.#range.byteLength;
   }
 
-  /** Rooms given out and not given back, and their bytes with headers. */
+  /** Rooms given out and not given back, and their bytes with headers. Those in {@link quarantine} are not among them. */
   get occupancy(): { readonly rooms: number; readonly bytes: number } {
     return { rooms: this.#rooms.size, bytes: this.#roomBytes };
   }
 
+  /** Rooms that were given back and cannot be used yet, and how many had to be used before their time. */
+  get quarantine(): QuarantineState {
+    return { rooms: this.#quarantine.rooms.length, bytes: this.#quarantine.bytes, shortened: this.#shortened };
+  }
+
   /** A new owner without slabs. */
   addOwner(owner: OwnerId): void {
-    this.#owners.set(owner, { free: new FreeExtents(), alive: true });
+    this.#slabs.addOwner(owner);
   }
 
   /**
@@ -159,79 +118,103 @@ export class SlabPool implements Disposable {
    * @throws whatever {@link onGrant} throws
    */
   prepareOwner(owner: OwnerId): void {
-    const entry = this.#owners.get(owner);
-    const free = this.#slabs.filter((slab) => slab.owner === null);
-    const spare = free.find((slab) => !this.#needsClearing(slab, owner)) ?? free[0];
-    const isWanted = this.#prefault && entry?.alive && !this.#slabs.some((slab) => slab.owner === owner);
-    if (!isWanted || !spare || this.#disposed || free.length - 1 < this.#slabs.length / 2) return;
-    this.#grant(owner, entry, spare, true);
+    if (this.#prefault) this.#slabs.grantAhead(owner);
   }
 
   /**
-   * The owner is gone for good (a process that has been reaped): its slabs go to others as soon as no room is left in them.
+   * The owner is gone for good (a process that has been reaped): its slabs go to others as soon as no room is left in them, nor
+   * one in quarantine.
    */
   removeOwner(owner: OwnerId): void {
-    const entry = this.#owners.get(owner);
-    if (!entry || this.#disposed) return;
-    entry.alive = false;
-    this.#reclaim(owner, entry);
+    this.#slabs.removeOwner(owner);
+  }
+
+  /** Whether {@link take} would give the owner such a room now. */
+  canTake(owner: OwnerId, payloadBytes: number, headerBytes: number = PAGE_BYTES): boolean {
+    return !this.#disposed && this.#slabs.canTake(owner, totalBytes(payloadBytes, headerBytes));
   }
 
   /**
    * Whether a room of that size would fit if these owners were gone, which are idle: whether ending them is worth it.
    * @param headerBytes as for {@link take}
    */
-  wouldFitWithout(owners: ReadonlySet<OwnerId>, payloadBytes: number, headerBytes = PAGE_BYTES): boolean {
-    const needed = Math.ceil((roundToPages(headerBytes) + roundToPages(payloadBytes)) / this.slabBytes);
-    let run = 0;
-    return this.#slabs.some((slab) => {
-      run = slab.owner === null || (owners.has(slab.owner) && this.#isEmpty(slab)) ? run + 1 : 0;
-      return run >= needed;
-    });
+  wouldFitWithout(owners: ReadonlySet<OwnerId>, payloadBytes: number, headerBytes: number = PAGE_BYTES): boolean {
+    return this.#slabs.fit(null, owners, totalBytes(payloadBytes, headerBytes)) !== null;
+  }
+
+  /**
+   * Whether one of these owners, which are idle, will be able to take such a room, or would if all of them were ended, once all
+   * quarantine is over: whether it is enough to wait for that.
+   */
+  wouldFitLater(owners: ReadonlySet<OwnerId>, payloadBytes: number, headerBytes: number = PAGE_BYTES): boolean {
+    const byteLength = totalBytes(payloadBytes, headerBytes);
+    return this.#fitAfter(this.#quarantine.rooms.length, owners, byteLength) !== null;
+  }
+
+  /**
+   * Ends quarantine, oldest first, until one of these owners can take such a room, or could if all of them were ended. Only what
+   * is in the way of that room is ended; nothing when it would not help.
+   * @returns whether there is such a place now
+   */
+  shortenQuarantine(
+    payloadBytes: number,
+    headerBytes: number = PAGE_BYTES,
+    owners: ReadonlySet<OwnerId> = NOBODY,
+  ): boolean {
+    const byteLength = totalBytes(payloadBytes, headerBytes);
+    let [tooFew, enough] = [-1, this.#quarantine.rooms.length];
+    let fit = this.#fitAfter(enough, owners, byteLength);
+    while (fit && enough - tooFew > 1) {
+      const count = Math.floor((tooFew + enough) / 2);
+      const earlier = this.#fitAfter(count, owners, byteLength);
+      if (earlier) [fit, enough] = [earlier, count];
+      else tooFew = count;
+    }
+    if (!fit) return false;
+    this.#endQuarantine(fit, enough);
+    return true;
   }
 
   /** Whether the owner has slabs in which there is no room. */
   hasEmptySlabs(owner: OwnerId): boolean {
-    return this.#slabs.some((slab) => slab.owner === owner && this.#isEmpty(slab));
+    return this.#slabs.hasEmptySlabs(owner);
   }
 
   /**
    * Memory for a tensor in the owner's slabs, with at least `headerBytes` in front of it. Another slab is given to the
-   * owner when its own are full.
-   * @throws MediaError no_room when nothing is free now; medium_exceeds_pool when it never will be
+   * owner when its own are full. This process itself, which does not wait in line for room, gets it at the cost of what
+   * {@link onShortage} gives back and of quarantine, when there is no other.
+   * @param payloadBytes bytes of the tensor
+   * @param headerBytes bytes that go in front of the tensor for hashing, one page unless said otherwise
+   * @throws MediaError medium_exceeds_pool when it can never fit, no_room when it does not fit now, closed; what
+   *   {@link onGrant} throws when the owner cannot be told of a slab
    */
-  take(owner: OwnerId, payloadBytes: number, headerBytes = PAGE_BYTES): Room {
+  take(owner: OwnerId, payloadBytes: number, headerBytes: number = PAGE_BYTES): Room {
     this.#checkOpen();
     if (!Number.isSafeInteger(payloadBytes) || payloadBytes <= 0) {
       throw new MediaError("invalid_argument", "a room has at least one byte");
     }
-    const entry = this.#owners.get(owner);
-    if (!entry?.alive) throw new MediaError("closed", "the owner of the room is gone");
+    if (!this.#slabs.isAlive(owner)) throw new MediaError("closed", "the owner of the room is gone");
     const header = roundToPages(headerBytes);
-    const total = header + roundToPages(payloadBytes);
-    if (total > this.budgetBytes) {
-      throw new MediaError("medium_exceeds_pool", `${total} bytes can never fit a pool of ${this.budgetBytes} bytes`);
+    const byteLength = header + roundToPages(payloadBytes);
+    if (byteLength > this.budgetBytes) {
+      throw new MediaError(
+        "medium_exceeds_pool",
+        `${byteLength} bytes can never fit a pool of ${this.budgetBytes} bytes`,
+      );
     }
-    const offset = entry.free.take(total) ?? this.#takeFromNewSlabs(owner, entry, total);
+    const offset = this.#slabs.take(owner, byteLength) ?? this.#takeUnderPressure(owner, payloadBytes, headerBytes);
     if (offset === null) {
       if (owner === HOST_OWNER) this.onHostRefused?.(payloadBytes, headerBytes);
-      throw new MediaError("no_room", `The pool has no room for ${total} bytes now`);
+      throw new MediaError("no_room", `The pool has no room for ${byteLength} bytes now`);
     }
-    this.#roomBytes += total;
+    this.#roomBytes += byteLength;
     const start = offset + header;
     const payload = this.#range.view(start, payloadBytes);
-    const room = new Room(
-      { offset, byteLength: total },
-      header,
-      this.#range.address + start,
-      payload,
-      (extent, last) => {
-        if (last) this.#rooms.delete(room);
-        this.#roomBytes -= extent.byteLength;
-        entry.free.add(extent);
-        if (this.#mayReclaim(owner, entry)) this.#reclaim(owner, entry);
-      },
-    );
+    const room: Room = new Room({ offset, byteLength }, header, this.#range.address + start, payload, (returned) => {
+      if (returned.isLast) this.#rooms.delete(room);
+      this.#giveBack(owner, returned);
+    });
     this.#rooms.add(room);
     return room;
   }
@@ -240,9 +223,9 @@ export class SlabPool implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    this.#cleaner.dispose();
+    this.#quarantine.dispose();
     for (const room of this.#rooms) room.dispose();
-    for (const slab of this.#slabs) closeDescriptor(slab.fd);
+    this.#slabs.dispose();
     try {
       this.#registered?.agent.deregister(this.#registered.registration);
     } catch (error) {
@@ -261,70 +244,45 @@ export class SlabPool implements Disposable {
     if (this.#disposed) throw new MediaError("closed", "the slab pool was disposed");
   }
 
-  /**
-   * Gives the owner the shortest run of neighbouring slabs that nobody has and that is long enough, together with what the
-   * owner has free on either side of it; slabs that would have to be cleared first only when there are no others.
-   */
-  #takeFromNewSlabs(owner: OwnerId, entry: Owner, byteLength: number): number | null {
-    const run =
-      this.#findRun(entry, byteLength, (slab) => slab.owner === null && !this.#needsClearing(slab, owner)) ??
-      this.#findRun(entry, byteLength, (slab) => slab.owner === null);
-    if (!run) return null;
-    for (const slab of run) this.#grant(owner, entry, slab, false);
-    return entry.free.take(byteLength);
-  }
-
-  #findRun(entry: Owner, byteLength: number, isFree: (slab: Slab) => boolean): readonly Slab[] | null {
-    const longest = Math.ceil(byteLength / this.slabBytes);
-    for (let count = 1; count <= longest; count++) {
-      for (let first = 0; first + count <= this.#slabs.length; first++) {
-        const run = this.#slabs.slice(first, first + count);
-        const end = (first + count) * this.slabBytes;
-        const around = entry.free.endingAt(first * this.slabBytes) + entry.free.startingAt(end);
-        if (around + count * this.slabBytes >= byteLength && run.every(isFree)) return run;
-      }
-    }
-    return null;
-  }
-
-  #needsClearing(slab: Slab, owner: OwnerId): boolean {
-    return this.#cleaner.isDirty(slab.offset) || (slab.wasHosts && owner !== HOST_OWNER);
-  }
-
-  /** When the owner cannot be told, it is its business to end: the slab may be mapped there already and stays its own. */
-  #grant(owner: OwnerId, entry: Owner, slab: Slab, isAhead: boolean): void {
-    if (slab.wasHosts && owner !== HOST_OWNER) this.#cleaner.add({ ...slab, bytes: this.#viewOf(slab) });
-    this.#cleaner.finish(slab.offset);
-    slab.owner = owner;
-    slab.wasHosts = owner === HOST_OWNER;
-    const { offset, fd } = slab;
-    try {
-      this.onGrant?.({ owner, offset, byteLength: this.slabBytes, fd, prefault: isAhead });
-    } finally {
-      entry.free.add({ offset, byteLength: this.slabBytes });
+  #giveBack(owner: OwnerId, { extent, describedUntil }: ReturnedExtent): void {
+    this.#roomBytes -= extent.byteLength;
+    if (this.#disposed) return;
+    const until = describedUntil === null ? 0 : describedUntil + this.#quarantineMs;
+    if (until > performance.now()) {
+      this.#quarantine.add({ owner, extent, until });
+      this.onRoom?.();
+    } else {
+      this.#slabs.giveBack({ owner, extent });
     }
   }
 
-  #viewOf(slab: Slab): Uint8Array {
-    return this.#range.view(slab.offset, this.slabBytes);
+  #takeUnderPressure(owner: OwnerId, payloadBytes: number, headerBytes: number): number | null {
+    if (owner !== HOST_OWNER) return null;
+    const byteLength = totalBytes(payloadBytes, headerBytes);
+    while (!this.wouldFitLater(HOST, payloadBytes, headerBytes) && this.onShortage?.()) {}
+    if (!this.shortenQuarantine(payloadBytes, headerBytes, HOST)) return null;
+    return this.#slabs.take(owner, byteLength);
   }
 
-  #isEmpty(slab: Slab): boolean {
-    const free = slab.owner === null ? null : this.#owners.get(slab.owner)?.free;
-    return free?.contains({ offset: slab.offset, byteLength: this.slabBytes }) ?? false;
-  }
-
-  /** A child that lives has its slabs mapped and may still write to them; this process gives up what it does not use. */
-  #mayReclaim(owner: OwnerId, entry: Owner): boolean {
-    return !this.#disposed && (!entry.alive || owner === HOST_OWNER);
-  }
-
-  #reclaim(owner: OwnerId, entry: Owner): void {
-    for (const slab of this.#slabs) {
-      if (slab.owner !== owner || !entry.free.remove({ offset: slab.offset, byteLength: this.slabBytes })) continue;
-      slab.owner = null;
-      if (owner !== HOST_OWNER) this.#cleaner.add({ ...slab, bytes: this.#viewOf(slab) });
+  /** Where there would be a place if so many of the oldest rooms in quarantine were free. */
+  #fitAfter(count: number, owners: ReadonlySet<OwnerId>, byteLength: number): Fit | null {
+    const ended = this.#quarantine.rooms.slice(0, count);
+    for (const owner of owners) {
+      const fit = this.#slabs.fit(owner, NOBODY, byteLength, ended);
+      if (fit) return fit;
     }
-    if (!entry.alive && !this.#slabs.some((slab) => slab.owner === owner)) this.#owners.delete(owner);
+    return this.#slabs.fit(null, owners, byteLength, ended);
   }
+
+  #endQuarantine(fit: Fit, count: number): void {
+    const oldest = this.#quarantine.rooms.slice(0, count);
+    const ended = oldest.filter((room) => isInTheWay(fit, room, this.slabBytes));
+    this.#quarantine.remove(new Set(ended));
+    this.#shortened += ended.length;
+    for (const room of ended) this.#slabs.giveBack(room);
+  }
+}
+
+function totalBytes(payloadBytes: number, headerBytes: number): number {
+  return roundToPages(headerBytes) + roundToPages(payloadBytes);
 }

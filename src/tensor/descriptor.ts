@@ -14,11 +14,14 @@ export interface PayloadLease {
   readonly released: boolean;
   /** Gives the memory back. */
   dispose(): void;
+  /** Where the memory is kept for a limited time: the whole time again. @returns false when it was given back */
+  renew?(): boolean;
 }
 
 /** What a descriptor is made of: its wire form, in which the content hash may also be null. */
-export type MediaDescriptorParts = Omit<WireDescriptor, "content_hash"> & {
+export type MediaDescriptorParts = Omit<WireDescriptor, "content_hash" | "release_key"> & {
   readonly content_hash?: string | null | undefined;
+  readonly release_key?: string | undefined;
 };
 
 /**
@@ -101,6 +104,11 @@ export class MediaDescriptor {
     return this.contentHash === null ? null : BigInt(`0x${this.contentHash}`);
   }
 
+  /** What a reader that is done may tell the owner, so that the memory is given back; null when it is not to. */
+  get releaseKey(): string | null {
+    return this.#wire.release_key ?? null;
+  }
+
   /**
    * The clip's metadata.
    * @throws MediaError metadata_missing when there are none; metadata_kind_mismatch when they are of another kind
@@ -134,6 +142,14 @@ export class MediaDescriptor {
     return videoDimensions(this.#wire, payload.byteLength);
   }
 
+  /**
+   * Asks for the memory to be kept for the whole of the holder's time again, from now.
+   * @returns whether it is: false for a parsed descriptor, and when the memory was given back
+   */
+  renew(): boolean {
+    return this.#lease !== null && !this.#lease.released && (this.#lease.renew?.() ?? true);
+  }
+
   /** Gives the registered memory back; an error of the lease passes through, once. Does nothing the second time, or on a parsed descriptor. */
   dispose(): void {
     const lease = this.#lease;
@@ -148,7 +164,7 @@ export class MediaDescriptor {
 
   /** The wire form as an object, keys in wire order, secret included: what `JSON.stringify` prints. */
   toJSON(): WireDescriptor {
-    const { nixl_metadata, nixl_descriptor, shape, dtype, metadata, content_hash } = this.#wire;
+    const { nixl_metadata, nixl_descriptor, shape, dtype, metadata, content_hash, release_key } = this.#wire;
     const { addr, size, mem_type, device_id } = nixl_descriptor;
     return {
       nixl_metadata,
@@ -157,6 +173,7 @@ export class MediaDescriptor {
       dtype,
       metadata,
       ...(content_hash !== undefined && { content_hash }),
+      ...(release_key !== undefined && { release_key }),
     };
   }
 
@@ -165,9 +182,10 @@ export class MediaDescriptor {
    * which are floats and print as such (`24.0`): character for character what a Rust writer prints.
    */
   toWire(): string {
-    const { metadata, content_hash, ...front } = this.toJSON();
+    const { metadata, content_hash, release_key, ...front } = this.toJSON();
     const hash = content_hash === undefined ? "" : `,"content_hash":"${content_hash}"`;
-    return `${JSON.stringify(front).slice(0, -1)},"metadata":${metadataJson(metadata)}${hash}}`;
+    const key = release_key === undefined ? "" : `,"release_key":"${release_key}"`;
+    return `${JSON.stringify(front).slice(0, -1)},"metadata":${metadataJson(metadata)}${hash}${key}}`;
   }
 
   /** For logs: what the tensor is, without the secret. */

@@ -51,6 +51,15 @@ export const descriptorSchema = z
       .optional()
       .catch(undefined)
       .describe("Content hash, 16 lower-case hex digits; left out when there is none."),
+    release_key: z
+      .string()
+      .regex(/^[0-9a-f]{32}$/)
+      .optional()
+      .catch(undefined)
+      .describe(
+        "What a reader that is done may leave with the owner as its notification, so that the memory is given back; " +
+          "32 lower-case hex digits, left out when readers are not to. Readers that do not know it ignore it.",
+      ),
   })
   .refine(
     ({ shape, dtype, nixl_descriptor }) => exactProduct([...shape, bytesPerElement(dtype)]) === nixl_descriptor.size,

@@ -339,7 +339,10 @@ describe("memory", () => {
 
   test("that is full says so, and takes media again when some is given back", async () => {
     const png = await noisePng(600, 500);
-    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 2 * MEBIBYTE } });
+    const decoder = await open({
+      decoders: { children: 1, roomTimeoutMs: 100 },
+      pool: { slabBytes: MEBIBYTE, budgetBytes: 2 * MEBIBYTE },
+    });
     const held = [await decoder.decode(png), await decoder.decode(png)];
     await expect(decoder.decode(png)).rejects.toMatchObject({ code: "no_room", status: 503, retryable: true });
     held.pop()?.dispose();
@@ -404,7 +407,10 @@ describe("slabs that are empty but belong to a child", () => {
 
   test("are not taken from children when that would not help", async () => {
     const small = await noisePng(600, 400);
-    const decoder = await open({ pool: { slabBytes: MEBIBYTE, budgetBytes: 3 * MEBIBYTE } });
+    const decoder = await open({
+      decoders: { children: 1, roomTimeoutMs: 100 },
+      pool: { slabBytes: MEBIBYTE, budgetBytes: 3 * MEBIBYTE },
+    });
     using _first = await decoder.decode(small);
     using second = await decoder.decode(small);
     const third = await decoder.decode(small);

@@ -160,7 +160,7 @@ describe("owners", () => {
     expect(() => pool.take(2, 100)).toThrow(expect.objectContaining({ code: "no_room" }));
     expect(room.payload[0]).toBe(9);
     room.dispose();
-    using next = pool.take(2, 100);
+    using next = pool.take(2, SLAB - PAGE_BYTES);
     expect(next.address).toBe(room.address);
     expect(next.payload.every((byte) => byte === 0)).toBe(true);
   });

@@ -254,6 +254,7 @@ describe("parsing", () => {
       "dtype",
       "metadata",
       "content_hash",
+      "release_key",
     ]);
     expect(schema.required).toEqual(["nixl_metadata", "nixl_descriptor", "shape", "dtype"]);
     for (const property of Object.values(schema.properties ?? {})) {
