@@ -38,6 +38,25 @@ export const ENVIRONMENT = {
     meaning:
       "longest pause of the agent's progress thread, which wakes by itself when something arrives, 0 to 1000000 microseconds; 0 spins a whole core",
   },
+  DYN_MM_ALLOW_INTERNAL: {
+    default: "0",
+    meaning: "1: URLs may name addresses and ports, and lead to private networks (the three allow_* options)",
+  },
+  DYN_MM_MAX_FILE_SIZE_MB: {
+    default: "64",
+    meaning: "most encoded MiB of a fetched image or sound; of a clip, when it is more than 512",
+  },
+  DYN_MM_MAX_DATA_URL_MB: { default: "16", meaning: "most MiB that a data URL may hold, decoded" },
+  DYN_MM_LOCAL_PATH: { default: null, meaning: "folder below which file: URLs are read; unset, none are" },
+  DYN_MM_TRUST_EGRESS_PROXY: {
+    default: "0",
+    meaning: "1: a configured HTTP proxy is used and trusted to check addresses; without it, it is refused",
+  },
+  DYN_MULTIMODAL_LOADER_CACHE_GB: {
+    default: "0",
+    meaning:
+      "GiB of decoded media that a loader keeps for the next one who wants them, fractions too; 0 or no number: none",
+  },
   NIXL_LOG_LEVEL: { default: "FATAL", meaning: "libnixl's log level" },
   UCX_LOG_LEVEL: { default: "fatal", meaning: "UCX's log level" },
   UCX_DEBUG_SIGNO: {

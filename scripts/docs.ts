@@ -8,7 +8,8 @@ import { ENVIRONMENT } from "../ffi/environment.ts";
 import { imageOptionsSchema } from "../src/decode/image/options.ts";
 import { videoOptionsSchema } from "../src/decode/video/options.ts";
 import { ERROR_CODES } from "../src/errors.ts";
-import { loadOptionsSchema, mediaLoaderOptionsSchema } from "../src/loader/index.ts";
+import { fetchPolicySchema } from "../src/fetch/index.ts";
+import { loadMessagesOptionsSchema, mediaLoaderOptionsSchema } from "../src/loader/index.ts";
 import { mediaReaderOptionsSchema, readOptionsSchema } from "../src/nixl/index.ts";
 
 const README = join(import.meta.dir, "../README.md");
@@ -22,8 +23,9 @@ interface JsonSchema {
 }
 
 const TABLES: Record<string, () => string> = {
-  loader: () => optionsTable(mediaLoaderOptionsSchema, { image: true, video: true }),
-  load: () => optionsTable(loadOptionsSchema, {}),
+  loader: () => optionsTable(mediaLoaderOptionsSchema, { image: true, video: true, fetch: true }),
+  fetch: () => optionsTable(fetchPolicySchema, {}),
+  load: () => optionsTable(loadMessagesOptionsSchema, { mediaIoKwargs: true }),
   read: () => optionsTable(readOptionsSchema, {}),
   reader: () => optionsTable(mediaReaderOptionsSchema, {}),
   image: () => optionsTable(imageOptionsSchema, {}),

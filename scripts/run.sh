@@ -124,7 +124,7 @@ install_packages() {
 # had is for the program to say.
 first_setup() {
   case $1 in
-    src/* | bench/* | scripts/interop.sh) run_interruptibly "$bun" --no-install "$root/scripts/setup.ts" || : ;;
+    src/* | bench/* | test/* | scripts/interop.sh) run_interruptibly "$bun" --no-install "$root/scripts/setup.ts" || : ;;
   esac
 }
 

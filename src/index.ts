@@ -3,14 +3,37 @@
  * hands out small JSON descriptors that workers read them by.
  */
 export { ERROR_CODES, type ErrorCode, MediaError } from "./errors.ts";
-export type { MediaSource } from "./fetch/index.ts";
 export {
+  type FetchedMedium,
+  type FetchPolicy,
+  type FetchPolicyOptions,
+  type FetchRequest,
+  fetchPolicyFromEnv,
+  MediaFetcher,
+  type MediaKind,
+  type MediaSource,
+} from "./fetch/index.ts";
+export {
+  type CacheStats,
+  type ChatMessage,
+  type ContentPart,
   type DecodedLease,
+  type DecodeOptions,
+  type ExtraArgs,
+  type HoldStats,
+  LoadedMessages,
+  type LoaderStats,
+  type LoadMessagesOptions,
   type LoadOptions,
+  type LoadSource,
   MediaDecoder,
   type MediaDecoderOptions,
+  type MediaIoKwargs,
   MediaLoader,
   type MediaLoaderOptions,
+  type MediaPartType,
+  type MediaSlot,
+  type MultiModalData,
 } from "./loader/index.ts";
 export {
   getNixlAgent,

@@ -3,13 +3,21 @@
 import type { z } from "zod";
 import { locateFfmpeg, locateLibWebp, locateTurboJpeg } from "../../ffi/locate.ts";
 import { type Decoded, type DecodedTensor, type DecodeRequest, DecoderPool, sniffMedia } from "../decode/index.ts";
-import { isEncodedFile, startOf } from "../encoded.ts";
+import { type EncodedMedium, isEncodedFile, startOf } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
-import { fetchMedia, type MediaSource } from "../fetch/index.ts";
+import { fetchPolicyFromEnv, MediaFetcher, type MediaKind, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
 import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
-import { type LoadOptions, loadOptionsSchema, type MediaDecoderOptions, mediaDecoderOptionsSchema } from "./options.ts";
+import { type ContentPart, isMediaPart, parseMediaPart } from "./content_parts.ts";
+import { enabledSettings, type MediaSettings, settingsFor } from "./media_settings.ts";
+import {
+  type DecodeOptions,
+  decodeOptionsSchema,
+  type MediaDecoderOptions,
+  mediaDecoderOptionsSchema,
+} from "./options.ts";
+import type { Wanted } from "./supply.ts";
 
 /** A decoded medium and the memory it lies in. */
 export interface DecodedLease extends PayloadLease, Disposable {
@@ -17,19 +25,26 @@ export interface DecodedLease extends PayloadLease, Disposable {
   readonly media: DecodedMedia;
 }
 
+/** Where a medium comes from: the program's own source, or a part of a chat request. */
+export type LoadSource = MediaSource | ContentPart;
+
 /** Decodes media in child processes, into memory that may be registered. Owned by whoever opened it. */
 export class MediaDecoder implements AsyncDisposable {
   /** Where tensors lie. */
   readonly pool: SlabPool;
+  /** Where encoded media come from. */
+  readonly fetcher: MediaFetcher;
   readonly #decoders: DecoderPool<Room>;
   readonly #settings: z.output<typeof mediaDecoderOptionsSchema>;
 
   private constructor(
     settings: z.output<typeof mediaDecoderOptionsSchema>,
+    fetcher: MediaFetcher,
     pool: SlabPool,
     decoders: DecoderPool<Room>,
   ) {
     this.#settings = settings;
+    this.fetcher = fetcher;
     this.pool = pool;
     this.#decoders = decoders;
   }
@@ -40,6 +55,7 @@ export class MediaDecoder implements AsyncDisposable {
    */
   static async open(options: MediaDecoderOptions = {}): Promise<MediaDecoder> {
     const settings = parseOptions(mediaDecoderOptionsSchema, options, "decoder options");
+    const fetcher = new MediaFetcher({ ...fetchPolicyFromEnv(), ...options.fetch });
     const native = {
       ffmpegPath: locateFfmpeg().path,
       turboJpegPath: locateTurboJpeg().path,
@@ -48,7 +64,7 @@ export class MediaDecoder implements AsyncDisposable {
     const pool = new SlabPool(settings.pool);
     try {
       const decoders = await DecoderPool.open<Room>(pool, native, settings.decoders);
-      return new MediaDecoder(settings, pool, decoders);
+      return new MediaDecoder(settings, fetcher, pool, decoders);
     } catch (error) {
       pool.dispose();
       throw error;
@@ -65,12 +81,17 @@ export class MediaDecoder implements AsyncDisposable {
     return this.#decoders.queueLength;
   }
 
+  /** Media that wait for room. */
+  get roomQueueLength(): number {
+    return this.#decoders.roomQueueLength;
+  }
+
   /**
    * Decodes one medium into plain memory.
    * @returns the tensor, which the caller disposes of
    * @throws MediaError whatever was wrong with source, medium or machine
    */
-  async decode(source: MediaSource, options: LoadOptions = {}): Promise<DecodedLease> {
+  async decode(source: LoadSource, options: DecodeOptions = {}): Promise<DecodedLease> {
     const { room, tensor } = await this.decodeToRoom(source, options);
     try {
       return decodedLease(room, tensor);
@@ -81,19 +102,40 @@ export class MediaDecoder implements AsyncDisposable {
   }
 
   /** As {@link decode}; the caller gives the room back. */
-  async decodeToRoom(source: MediaSource, options: LoadOptions = {}): Promise<Decoded<Room>> {
-    const { hashVideo, signal } = parseOptions(loadOptionsSchema, options, "load options");
-    const encoded = await fetchMedia(source, this.#settings, signal);
+  async decodeToRoom(source: LoadSource, options: DecodeOptions = {}): Promise<Decoded<Room>> {
+    const parsed = parseOptions(decodeOptionsSchema, options, "decode options");
+    const { url, wanted } = this.want(source, parsed);
+    const kind = wanted.kind ?? undefined;
+    const { encoded } = await this.fetcher.fetch(url, { kind, signal: parsed.signal });
     try {
-      const request = this.#request(startOf(encoded), hashVideo ?? this.#settings.hashVideo);
-      return await this.#decoders.decode(request, encoded, signal);
+      return await this.decodeEncoded(wanted.requestFor(startOf(encoded)), encoded, parsed.signal);
     } finally {
       if (isEncodedFile(encoded)) encoded.dispose();
     }
   }
 
-  /** Ends the decoder processes, waits for them, and gives the memory back. */
+  /**
+   * What is to be fetched for a source, and what is to be made of it.
+   * @throws MediaError invalid_options, request_invalid; modality_not_enabled when that is known already
+   */
+  want(source: LoadSource, options: DecodeOptions): { readonly url: MediaSource; readonly wanted: Wanted } {
+    const settings = settingsFor(this.#settings, options.mediaIoKwargs);
+    const hashVideo = options.hashVideo ?? this.#settings.hashVideo;
+    if (!isMediaPart(source)) return { url: source as MediaSource, wanted: wantedOf(null, settings, hashVideo) };
+    const { kind, url } = parseMediaPart(source);
+    enabledSettings(settings, kind);
+    if (url === null) throw new MediaError("request_invalid", "The part has no URL: there is nothing to load");
+    return { url, wanted: wantedOf(kind, settings, hashVideo) };
+  }
+
+  /** Decodes what was fetched; the caller gives the room back. @throws MediaError what the decoders say */
+  decodeEncoded(request: DecodeRequest, encoded: EncodedMedium, signal?: AbortSignal): Promise<Decoded<Room>> {
+    return this.#decoders.decode(request, encoded, signal);
+  }
+
+  /** Ends fetches and the decoder processes, waits for them, and gives the memory back. */
   async dispose(): Promise<void> {
+    this.fetcher.dispose();
     try {
       await this.#decoders.dispose();
     } finally {
@@ -104,14 +146,22 @@ export class MediaDecoder implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
   }
+}
 
-  /** Tells from the bytes what is to be done. @throws MediaError media_unsupported */
-  #request(start: Uint8Array, hashVideo: boolean): DecodeRequest {
+function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: boolean): Wanted {
+  const requestFor = (start: Uint8Array): DecodeRequest => {
     const sniffed = sniffMedia(start);
     if (sniffed.kind === "refused") throw new MediaError("media_unsupported", `${sniffed.name} is not decoded`);
-    const kind = sniffed.kind === "image" ? "image" : "video";
-    return { kind, settings: this.#settings[kind], hashVideo };
-  }
+    const found = sniffed.kind === "image" ? "image" : "video";
+    if (kind !== null && kind !== found) {
+      const name = sniffed.kind === "image" ? sniffed.format : sniffed.name;
+      throw new MediaError("media_unsupported", `${name} was sent as ${kind}, and is not decoded as such`);
+    }
+    // Images always have a hash, and one that clips are to have makes no other image.
+    return { kind: found, settings: enabledSettings(settings, found), hashVideo: found === "video" && hashVideo };
+  };
+  const deciding = kind === "image" ? settings.image : [settings, hashVideo];
+  return { kind, requestFor, settingsKey: JSON.stringify(deciding) };
 }
 
 function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {

@@ -1,23 +1,73 @@
-/** The product: from a source to a descriptor of registered memory. */
-import type { MediaSource } from "../fetch/index.ts";
+/** The product: from a source to a descriptor of registered memory, and from a chat request to a worker's fields. */
+import { readEnvironment } from "../../ffi/environment.ts";
 import { describeRoom, NixlAgent } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
 import type { MediaDescriptor } from "../tensor/index.ts";
-import { MediaDecoder } from "./media_decoder.ts";
-import { type LoadOptions, type MediaLoaderOptions, mediaLoaderOptionsSchema } from "./options.ts";
+import { type CacheStats, MediaCache } from "./cache.ts";
+import { mediaPartsOf, parseChatRequest } from "./content_parts.ts";
+import { type HoldStats, Holds } from "./holds.ts";
+import { loadParts } from "./load_parts.ts";
+import { type LoadSource, MediaDecoder } from "./media_decoder.ts";
+import { LoadedMessages } from "./messages.ts";
+import {
+  type LoadMessagesOptions,
+  type LoadOptions,
+  loadMessagesOptionsSchema,
+  loadOptionsSchema,
+  type MediaLoaderOptions,
+  mediaLoaderOptionsSchema,
+} from "./options.ts";
+import type { SharedTensor } from "./shared_tensor.ts";
+import { TensorSupply } from "./supply.ts";
+import { Tenants } from "./tenants.ts";
+
+const GIBIBYTE = 1024 ** 3;
+
+/** What a loader is doing, and what it has done. */
+export interface LoaderStats {
+  readonly cache: CacheStats;
+  readonly holds: HoldStats;
+  /** Rooms that are held by descriptors, loads and the cache; and those that wait until no late reader can be at them. */
+  readonly pool: {
+    readonly budgetBytes: number;
+    readonly rooms: number;
+    readonly bytes: number;
+    readonly quarantinedRooms: number;
+    readonly quarantinedBytes: number;
+    /** Rooms that were used again before their time in quarantine was over, since there was no other. */
+    readonly quarantineShortened: number;
+  };
+  readonly fetches: { readonly active: number; readonly waiting: number };
+  /** Media that wait for a decoder, and for room. */
+  readonly waiting: { readonly forDecoder: number; readonly forRoom: number };
+  /** Tenants that have loads or descriptors. */
+  readonly tenants: number;
+}
+
+/** What a loader is made of. */
+interface Parts {
+  readonly decoder: MediaDecoder;
+  readonly agent: NixlAgent;
+  readonly cache: MediaCache;
+  readonly holds: Holds;
+  readonly tenants: Tenants;
+}
 
 /**
- * Loads media: decodes each once, names it, leaves it in registered memory and describes it.
+ * Loads media: fetches and decodes each once, names it, leaves it in registered memory and describes it.
  *
  * Owned by whoever created it. `dispose()` ends decoders and agent; descriptors that are still held are void from then on.
  */
 export class MediaLoader implements AsyncDisposable {
-  readonly #decoder: MediaDecoder;
-  readonly #agent: NixlAgent;
+  readonly #parts: Parts;
+  readonly #supply: TensorSupply;
 
-  private constructor(decoder: MediaDecoder, agent: NixlAgent) {
-    this.#decoder = decoder;
-    this.#agent = agent;
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    const { decoder, agent, cache, holds } = parts;
+    this.#supply = new TensorSupply(decoder.fetcher, (...job) => decoder.decodeEncoded(...job), cache);
+    decoder.pool.onShortage = () => cache.evictOne();
+    agent.onNotification = ({ message }) => holds.releaseByKey(Buffer.from(message).toString("latin1"));
   }
 
   /**
@@ -25,19 +75,24 @@ export class MediaLoader implements AsyncDisposable {
    * @throws MediaError nixl_unavailable with the remedy, registration_failed, decoder_failed, invalid_options
    */
   static async create(options: MediaLoaderOptions = {}): Promise<MediaLoader> {
-    const { agent: agentOptions, ...decoderOptions } = parseOptions(
-      mediaLoaderOptionsSchema,
-      options,
-      "loader options",
-    );
-    // The decoders start while the agent is created, which blocks this thread.
-    const opening = MediaDecoder.open(decoderOptions);
+    const settings = parseOptions(mediaLoaderOptionsSchema, options, "loader options");
+    const { agent: agentOptions, cache, maxHoldMs, releaseKeys, tenants, ...decoderSettings } = settings;
+    const cacheBytes = cache.bytes ?? cacheBytesFromEnv();
+    // The decoders start while the agent is created, which blocks this thread. What the policy does not say the environment
+    // does, which is why it goes on as it was given.
+    const opening = MediaDecoder.open({ ...decoderSettings, fetch: options.fetch });
     let agent: NixlAgent | undefined;
     try {
       agent = new NixlAgent(agentOptions);
       const decoder = await opening;
       decoder.pool.register(agent);
-      return new MediaLoader(decoder, agent);
+      return new MediaLoader({
+        decoder,
+        agent,
+        cache: new MediaCache(cacheBytes, cache.freshness),
+        holds: new Holds(maxHoldMs, releaseKeys),
+        tenants: new Tenants(tenants),
+      });
     } catch (error) {
       await opening.then(
         (decoder) => decoder.dispose(),
@@ -50,50 +105,130 @@ export class MediaLoader implements AsyncDisposable {
 
   /** The agent that serves the tensors. */
   get agent(): NixlAgent {
-    return this.#agent;
+    return this.#parts.agent;
   }
 
   /** Rooms that are given out, and their bytes. */
   get occupancy(): { readonly rooms: number; readonly bytes: number } {
-    return this.#decoder.pool.occupancy;
+    return this.#parts.decoder.pool.occupancy;
   }
 
   /** Process ids of the decoder children. */
   get childPids(): number[] {
-    return this.#decoder.childPids;
+    return this.#parts.decoder.childPids;
   }
 
   /** Media that wait for a decoder. */
   get queueLength(): number {
-    return this.#decoder.queueLength;
+    return this.#parts.decoder.queueLength;
+  }
+
+  /** Counts for whoever watches the server. */
+  get stats(): LoaderStats {
+    const { cache, decoder, holds, tenants } = this.#parts;
+    const { budgetBytes, occupancy, quarantine } = decoder.pool;
+    return {
+      cache: { ...cache.stats, joined: this.#supply.joined },
+      holds: holds.stats,
+      pool: {
+        budgetBytes,
+        ...occupancy,
+        quarantinedRooms: quarantine.rooms,
+        quarantinedBytes: quarantine.bytes,
+        quarantineShortened: quarantine.shortened,
+      },
+      fetches: decoder.fetcher.activity,
+      waiting: { forDecoder: decoder.queueLength, forRoom: decoder.roomQueueLength },
+      tenants: tenants.size,
+    };
+  }
+
+  /** Loads under way of a tenant, and bytes that its descriptors keep. */
+  usageOf(tenant: string): { readonly loads: number; readonly bytes: number } {
+    return this.#parts.tenants.usageOf(tenant);
   }
 
   /**
-   * Decodes one medium into registered memory.
-   * @param source bytes (not to be changed until this settles), a file as `{path}`, or a data URL
-   * @returns a descriptor that keeps the memory until it is disposed
+   * Loads one medium into registered memory, or finds it there.
+   * @param source bytes (not to be changed until this settles), a file as `{path}`, a URL, or a content part of a chat request
+   * @returns a descriptor that keeps the memory until it is disposed; its local payload may be shared, and is only to be read
    * @throws MediaError whatever was wrong with source, medium or machine
    */
-  async load(source: MediaSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
-    const { room, tensor } = await this.#decoder.decodeToRoom(source, options);
+  async load(source: LoadSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
+    const parsed = parseOptions(loadOptionsSchema, options, "load options");
+    const { decoder, tenants } = this.#parts;
+    const { url, wanted } = decoder.want(source, parsed);
+    const endLoad = tenants.beginLoad(parsed.tenant);
     try {
-      return describeRoom(this.#decoder.pool, room, tensor, tensor.contentHash);
-    } catch (error) {
-      room.dispose();
-      throw error;
+      const tensor = await this.#supply.acquire(url, wanted, parsed.signal);
+      return this.#describe(tensor, parsed.tenant);
+    } finally {
+      endLoad();
     }
   }
 
-  /** Ends decoders, registration and agent, in that order; idempotent. */
+  /**
+   * Loads all media of a chat completion request, concurrently. When one fails, the others are given up and nothing is kept.
+   * @param request OpenAI's, with `messages` and perhaps `media_io_kwargs`; what else is in it is no concern here
+   * @returns the worker's fields, to be disposed of when the worker has read
+   * @throws MediaError request_invalid; what failed first
+   */
+  async loadMessages(request: unknown, options: LoadMessagesOptions = {}): Promise<LoadedMessages> {
+    const { onDecodeError, signal, ...common } = parseOptions(loadMessagesOptionsSchema, options, "load options");
+    const chat = parseChatRequest(request);
+    const parts = mediaPartsOf(chat);
+    const mediaIoKwargs = (common.mediaIoKwargs ?? chat.media_io_kwargs) as LoadOptions["mediaIoKwargs"];
+    const slots = await loadParts(parts, {
+      load: async ({ type }, url, partSignal) => {
+        const part = { type, [type]: { url } } as LoadSource;
+        return { Decoded: await this.load(part, { ...common, mediaIoKwargs, signal: partSignal }) };
+      },
+      checkUrl: (url) => this.#parts.decoder.fetcher.checkUrl(url),
+      passesOn: onDecodeError === "passthrough",
+      concurrency: this.#parts.tenants.loadsLeft(common.tenant),
+      signal,
+    });
+    return new LoadedMessages(chat.messages, parts, slots);
+  }
+
+  /** Ends loads, decoders, registration and agent, in that order; idempotent. */
   async dispose(): Promise<void> {
+    const { agent, cache, decoder, holds } = this.#parts;
+    holds.dispose();
+    cache.dispose();
     try {
-      await this.#decoder.dispose();
+      await decoder.dispose();
     } finally {
-      this.#agent.dispose();
+      agent.dispose();
     }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
   }
+
+  /** The descriptor takes over the caller's share of the tensor. */
+  #describe(tensor: SharedTensor, tenant: string | undefined): MediaDescriptor {
+    const { decoder, holds, tenants } = this.#parts;
+    let endHold: () => void;
+    try {
+      endHold = tenants.beginHold(tenant, tensor);
+    } catch (error) {
+      tensor.release();
+      throw error;
+    }
+    const lease = holds.begin(tensor, endHold);
+    try {
+      return describeRoom(decoder.pool, tensor.room, tensor.tensor, tensor.tensor.contentHash, lease);
+    } catch (error) {
+      lease.dispose();
+      throw error;
+    }
+  }
+}
+
+/** `DYN_MULTIMODAL_LOADER_CACHE_GB`, in bytes; what is no positive number means no cache, as it does elsewhere in the fleet. */
+function cacheBytesFromEnv(): number {
+  const gibibytes = Number(readEnvironment("DYN_MULTIMODAL_LOADER_CACHE_GB"));
+  return Number.isFinite(gibibytes) && gibibytes > 0 ? Math.floor(gibibytes * GIBIBYTE) : 0;
 }

@@ -3,25 +3,29 @@ import { z } from "zod";
 import { imageOptionsSchema } from "../decode/image/options.ts";
 import { decoderPoolOptionsSchema } from "../decode/options.ts";
 import { videoOptionsSchema } from "../decode/video/options.ts";
+import { fetchPolicySchema } from "../fetch/index.ts";
 import { nixlAgentOptionsSchema, slabPoolOptionsSchema } from "../nixl/index.ts";
+import { mediaIoKwargsSchema } from "./media_settings.ts";
 
-const MEBIBYTE = 1024 * 1024;
+/** What timers of JavaScript can count to; beyond it they fire at once. */
+const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /** What a decoder without an agent takes. */
 export const mediaDecoderOptionsSchema = z.strictObject({
-  image: imageOptionsSchema.prefault({}).describe("Image settings of this server, limits included (JSON, snake_case)"),
-  video: videoOptionsSchema.prefault({}).describe("Video settings of this server, limits included (JSON, snake_case)"),
+  image: imageOptionsSchema
+    .nullable()
+    .prefault({})
+    .describe("Image settings of this server, limits included (JSON, snake_case); null: images are not taken"),
+  video: videoOptionsSchema
+    .nullable()
+    .prefault({})
+    .describe("Video settings of this server, limits included (JSON, snake_case); null: clips are not taken"),
   hashVideo: z.boolean().default(false).describe("Whether clips get a content hash; images always do"),
-  maxEncodedBytes: z
-    .int()
-    .positive()
-    .default(512 * MEBIBYTE)
-    .describe("The largest encoded medium that is taken, bytes"),
-  maxDataUrlBytes: z
-    .int()
-    .positive()
-    .default(16 * MEBIBYTE)
-    .describe("The most bytes that a data URL may hold, decoded"),
+  fetch: fetchPolicySchema
+    .prefault({})
+    .describe(
+      "What may be fetched, and how much of it (JSON, snake_case); what is not said here, the environment says",
+    ),
   pool: slabPoolOptionsSchema.prefault({}).describe("Memory for tensors: slabBytes, budgetBytes, prefault"),
   decoders: decoderPoolOptionsSchema
     .prefault({})
@@ -29,20 +33,85 @@ export const mediaDecoderOptionsSchema = z.strictObject({
 });
 export type MediaDecoderOptions = z.input<typeof mediaDecoderOptionsSchema>;
 
-/** What a loader takes: the same, and the agent's settings. */
+const cacheOptionsSchema = z.strictObject({
+  bytes: z
+    .int()
+    .nonnegative()
+    .optional()
+    .describe(
+      "Most bytes of decoded media that are kept for the next one who wants them; default DYN_MULTIMODAL_LOADER_CACHE_GB, else none",
+    ),
+  freshness: z
+    .enum(["ignore", "http"])
+    .default("ignore")
+    .describe(
+      'Whether what a URL gave is good until it is evicted, or as long as HTTP says ("http": Cache-Control is honoured, and origins are asked with ETag)',
+    ),
+});
+
+const tenantLimit = z.int().positive().nullable().default(null);
+
+/** What a loader takes: the same, and the settings of what it hands out. */
 export const mediaLoaderOptionsSchema = mediaDecoderOptionsSchema.extend({
+  cache: cacheOptionsSchema.prefault({}).describe("Decoded media that are kept: bytes, freshness"),
+  maxHoldMs: z
+    .int()
+    .positive()
+    .max(MAXIMUM_DELAY_MS)
+    .default(300_000)
+    .describe(
+      "Time after which a descriptor that was neither disposed of nor renewed counts as leaked and is given back, ms",
+    ),
+  releaseKeys: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether descriptors carry a key by which a reader gives them back when it has read: for one reader each",
+    ),
+  tenants: z
+    .strictObject({
+      maxBytes: tenantLimit.describe("Most bytes of tensors that descriptors of one tenant keep; null: no limit"),
+      maxLoads: tenantLimit.describe("Most loads of one tenant at a time; null: no limit"),
+    })
+    .prefault({})
+    .describe("The share of each tenant that loads name: maxBytes, maxLoads"),
   agent: nixlAgentOptionsSchema
     .prefault({})
     .describe("NIXL agent: name, backend, progressDelayMicroseconds, drainIntervalMs"),
 });
 export type MediaLoaderOptions = z.input<typeof mediaLoaderOptionsSchema>;
 
-/** Settings of one medium. */
-export const loadOptionsSchema = z.strictObject({
+/** Settings of one medium that is decoded. */
+export const decodeOptionsSchema = z.strictObject({
+  mediaIoKwargs: mediaIoKwargsSchema.describe(
+    "Settings of the request by modality, which replace the server's as a whole; limits stay the server's (JSON, snake_case)",
+  ),
   hashVideo: z.boolean().optional().describe("Whether this clip gets a content hash; default as the loader was set"),
   signal: z
     .instanceof(AbortSignal)
     .optional()
     .describe("Gives up: a waiting medium at once, a running one by ending its decoder"),
 });
+export type DecodeOptions = z.input<typeof decodeOptionsSchema>;
+
+/** Settings of one medium that is loaded. */
+export const loadOptionsSchema = decodeOptionsSchema.extend({
+  tenant: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe("Whose load it is: counted against the tenant's share; default nobody's"),
+});
 export type LoadOptions = z.input<typeof loadOptionsSchema>;
+
+/** Settings of one chat request. */
+export const loadMessagesOptionsSchema = loadOptionsSchema.extend({
+  onDecodeError: z
+    .enum(["fail", "passthrough"])
+    .default("fail")
+    .describe(
+      'What becomes of a medium that cannot be decoded here: the request fails, or the worker is given its URL ("passthrough")',
+    ),
+});
+export type LoadMessagesOptions = z.input<typeof loadMessagesOptionsSchema>;

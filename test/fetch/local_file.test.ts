@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isEncodedFile } from "../../src/encoded.ts";
-import { fetchMedia } from "../../src/fetch/index.ts";
+import { MediaFetcher } from "../../src/fetch/index.ts";
 import { readLocalFile } from "../../src/fetch/local_file.ts";
 import { eventually, openDescriptors } from "../support/processes.ts";
 
@@ -60,10 +60,10 @@ describe("a local file", () => {
     ["large", fileOf("given-up", 32 * MEBIBYTE)],
   ])("that is %s is nobody's any more once the caller has given up: no error, no descriptor", async (_, path) => {
     const before = openDescriptors();
-    const limits = { maxEncodedBytes: 64 * MEBIBYTE, maxDataUrlBytes: 1 };
+    using fetcher = new MediaFetcher({ max_local_bytes: 64 * MEBIBYTE });
     for (let i = 0; i < 20; i++) {
       const controller = new AbortController();
-      const fetching = fetchMedia({ path }, limits, controller.signal);
+      const fetching = fetcher.fetch({ path }, { signal: controller.signal });
       controller.abort();
       await expect(fetching).rejects.toMatchObject({ code: "aborted" });
     }

@@ -103,7 +103,7 @@ describe("what is wrong with the source gets a code and leaves nothing behind", 
   afterAll(() => expect(loader.occupancy).toEqual({ rooms: 0, bytes: 0 }));
 
   test("a bare string is a URL, never a path", async () => {
-    expect(await codeOf(mediaPath("odd.jpg"))).toBe("url_refused");
+    expect(await codeOf(mediaPath("odd.jpg"))).toBe("url_invalid");
     expect(await codeOf(`file://${mediaPath("odd.jpg")}`)).toBe("url_refused");
   });
 
@@ -115,7 +115,8 @@ describe("what is wrong with the source gets a code and leaves nothing behind", 
     ["no bytes", new Uint8Array(0), "media_empty"],
     ["text", Buffer.from("this is no picture"), "media_unsupported"],
     ["a bad data URL", "data:image/png;base64,not!!!base64!!!", "data_url_invalid"],
-    ["a URL", "https://example.com/a.jpg", "url_refused"],
+    ["a URL of this machine", "http://127.0.0.1/a.jpg", "url_refused"],
+    ["a URL that is no medium's", "ftp://example.com/a.jpg", "url_refused"],
     ["a number", 5, "invalid_argument"],
     ["nothing", null, "invalid_argument"],
     ["an object without a path", {}, "invalid_argument"],

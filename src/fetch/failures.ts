@@ -1,0 +1,70 @@
+/** What went wrong on the way to an origin, as coded errors: the host and a short reason, never a path or a query. */
+import { closeSync, openSync } from "node:fs";
+import { MediaError } from "../errors.ts";
+import { shownHost } from "./url_policy.ts";
+
+/** Codes of this machine's own trouble. */
+const SYSTEM_CODES: ReadonlySet<string> = new Set(["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "ENOSPC", "EAGAIN"]);
+
+/** Reasons in words, by code or its beginning. */
+const REASONS: readonly (readonly [code: string, reason: string])[] = [
+  ["ECONNREFUSED", "it refuses connections"],
+  ["ECONNRESET", "it broke off"],
+  ["EPIPE", "it broke off"],
+  ["EHOSTUNREACH", "it cannot be reached"],
+  ["ENETUNREACH", "it cannot be reached"],
+  ["ETIMEDOUT", "it cannot be reached"],
+  ["HPE_HEADER_OVERFLOW", "its header is too long"],
+  ["HPE_", "it does not speak HTTP as it should"],
+  ["ERR_TLS_CERT_ALTNAME_INVALID", "its certificate is for another name"],
+  ["CERT_", "its certificate is not valid"],
+  ["DEPTH_ZERO_SELF_SIGNED_CERT", "its certificate is not from a trusted authority"],
+  ["SELF_SIGNED_CERT_IN_CHAIN", "its certificate is not from a trusted authority"],
+  ["UNABLE_TO_", "its certificate is not from a trusted authority"],
+  ["Z_", "its content is damaged"],
+  ["ERR__ERROR_FORMAT", "its content is damaged"],
+  ["ZSTD_error", "its content is damaged"],
+  ["ERR_ZSTD", "its content is damaged"],
+  ["ERR_BROTLI", "its content is damaged"],
+];
+
+/** A failure of the network, or of this machine when it is that: 4xx is the origin's fault, 5xx is ours. */
+export function fetchFailure(url: URL, cause: unknown): MediaError {
+  if (cause instanceof MediaError) return cause;
+  const code = codeOf(cause);
+  if (SYSTEM_CODES.has(code) || isOutOfDescriptors()) return systemFailure(code, cause);
+  const reason = REASONS.find(([start]) => code.startsWith(start))?.[1] ?? "the connection failed";
+  return new MediaError("fetch_failed", `${shownHost(url)} cannot be fetched from: ${reason} (${code})`, { cause });
+}
+
+/** A name that could not be looked up. */
+export function resolveFailure(url: URL, cause: unknown): MediaError {
+  const code = codeOf(cause).replace(/^DNS_/, "");
+  if (SYSTEM_CODES.has(code) || isOutOfDescriptors()) return systemFailure(code, cause);
+  const isUnknown = code === "ENOTFOUND" || code === "ENODATA";
+  const reason = isUnknown ? "is not found" : `cannot be looked up (${code})`;
+  return new MediaError("fetch_failed", `The name ${shownHost(url)} ${reason}`, { cause });
+}
+
+/** A fixed word for what is no error with a code, so that messages quote nothing. */
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "unknown reason";
+}
+
+function systemFailure(code: string, cause: unknown): MediaError {
+  return new MediaError("system_failed", `The system has no means for another fetch (${code})`, { cause });
+}
+
+/**
+ * Whether this process can open nothing any more. Without descriptors Bun reports refused connections and unknown names,
+ * which would blame the origin.
+ */
+function isOutOfDescriptors(): boolean {
+  try {
+    closeSync(openSync("/dev/null", "r"));
+    return false;
+  } catch (error) {
+    return SYSTEM_CODES.has(codeOf(error));
+  }
+}

@@ -1,0 +1,133 @@
+/** OpenAI's content parts: the media of a chat request. */
+import { z } from "zod";
+import { MediaError } from "../errors.ts";
+import type { MediaKind } from "../fetch/index.ts";
+import { describeIssues } from "../options.ts";
+
+/** Types of parts that carry media, and what each carries. The names are also those of the worker's slots. */
+export const PART_KINDS = { image_url: "image", video_url: "video", audio_url: "audio" } as const satisfies Record<
+  string,
+  MediaKind
+>;
+export type MediaPartType = keyof typeof PART_KINDS;
+
+/** A user's own name for a medium, which the worker's cache goes by. */
+const uuidSchema = z.string().min(1).max(1000).nullish();
+
+/** What stands under the part's type: the URL itself, or an object with it. Fields of other purposes are let through. */
+const referenceSchema = z
+  .union([
+    z.string().transform((url) => ({ url, uuid: null })),
+    z.looseObject({ url: z.string().nullish(), uuid: uuidSchema }),
+  ])
+  .nullish();
+
+const mediaPartSchema = z.looseObject({
+  type: z.enum(["image_url", "video_url", "audio_url"]),
+  image_url: referenceSchema,
+  video_url: referenceSchema,
+  audio_url: referenceSchema,
+  uuid: uuidSchema,
+});
+
+interface MediaReference {
+  readonly url?: string | null | undefined;
+  readonly uuid?: string | null | undefined;
+  readonly [field: string]: unknown;
+}
+
+/** A part as it stands in a chat request, e.g. `{type: "image_url", image_url: {url: "https://…"}}`. */
+export type ContentPart = {
+  readonly [Type in MediaPartType]: {
+    readonly type: Type;
+    readonly uuid?: string | null | undefined;
+    readonly [field: string]: unknown;
+  } & { readonly [Name in Type]?: string | MediaReference | null | undefined };
+}[MediaPartType];
+
+/** A part after it was checked: it has a URL, a name, or both. */
+export interface MediaPart {
+  readonly type: MediaPartType;
+  readonly kind: MediaKind;
+  readonly url: string | null;
+  readonly uuid: string | null;
+}
+
+/** Whether something is a part that carries a medium, well formed or not. */
+export function isMediaPart(part: unknown): part is { readonly type: MediaPartType } {
+  if (typeof part !== "object" || part === null || !("type" in part)) return false;
+  return typeof part.type === "string" && Object.hasOwn(PART_KINDS, part.type);
+}
+
+/** @throws MediaError request_invalid, for one with neither URL nor uuid too */
+export function parseMediaPart(part: unknown): MediaPart {
+  const result = mediaPartSchema.safeParse(part);
+  if (!result.success) {
+    throw new MediaError(
+      "request_invalid",
+      `The content part is not formed as it should be: ${describeIssues(result.error)}`,
+    );
+  }
+  const { type } = result.data;
+  const reference = result.data[type];
+  const url = reference?.url || null;
+  const uuid = result.data.uuid ?? reference?.uuid ?? null;
+  if (url === null && uuid === null)
+    throw new MediaError("request_invalid", `A part of type ${type} has neither a URL nor a uuid`);
+  return { type, kind: PART_KINDS[type], url, uuid };
+}
+
+const chatRequestSchema = z.looseObject({
+  messages: z.array(z.looseObject({ content: z.unknown().optional() })),
+  media_io_kwargs: z.unknown().optional(),
+});
+
+/** What of a chat completion request matters here. */
+export interface ChatRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly media_io_kwargs?: unknown;
+}
+
+/** A message: text, or parts. */
+export interface ChatMessage {
+  readonly content?: unknown;
+  readonly [field: string]: unknown;
+}
+
+/** @throws MediaError request_invalid */
+export function parseChatRequest(request: unknown): ChatRequest {
+  const result = chatRequestSchema.safeParse(request);
+  if (result.success) return result.data;
+  throw new MediaError(
+    "request_invalid",
+    `The chat request is not formed as it should be: ${describeIssues(result.error)}`,
+  );
+}
+
+/** The media parts of all messages, in their order. @throws MediaError request_invalid */
+export function mediaPartsOf(request: ChatRequest): MediaPart[] {
+  return request.messages.flatMap(({ content }) =>
+    Array.isArray(content) ? content.filter(isMediaPart).map(parseMediaPart) : [],
+  );
+}
+
+/** The messages with empty strings in place of inline media: a worker is not sent twice what it reads from memory. */
+export function withoutInlineMedia(messages: readonly ChatMessage[]): ChatMessage[] {
+  return messages.map((message) => {
+    if (!Array.isArray(message.content)) return message;
+    return { ...message, content: message.content.map((part) => (isMediaPart(part) ? withoutDataUrl(part) : part)) };
+  });
+}
+
+function withoutDataUrl(part: { readonly type: MediaPartType }): unknown {
+  const reference: unknown = (part as Record<string, unknown>)[part.type];
+  if (isInline(reference)) return { ...part, [part.type]: "" };
+  if (typeof reference !== "object" || reference === null || !("url" in reference) || !isInline(reference.url))
+    return part;
+  return { ...part, [part.type]: { ...reference, url: "" } };
+}
+
+/** Leading white space is no protection: URL parsers drop it. */
+function isInline(url: unknown): boolean {
+  return typeof url === "string" && /^\s*data:/i.test(url);
+}

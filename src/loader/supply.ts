@@ -1,0 +1,143 @@
+/** Decoded tensors on demand: from the cache, from a load that is under way, or fetched and decoded. */
+import { createHash } from "node:crypto";
+import type { Decoded, DecodeRequest } from "../decode/index.ts";
+import { type EncodedMedium, isEncodedFile, startOf } from "../encoded.ts";
+import type { FetchedMedium, MediaFetcher, MediaKind, MediaSource } from "../fetch/index.ts";
+import type { Room } from "../nixl/index.ts";
+import type { Found, MediaCache } from "./cache.ts";
+import { Flights } from "./flights.ts";
+import { SharedTensor } from "./shared_tensor.ts";
+
+/** The program's own bytes are copied so that they stay what their digest says; larger ones are decoded without being shared. */
+const MOST_COPIED_BYTES = 16 * 1024 * 1024;
+
+/** What is wanted of a source. */
+export interface Wanted {
+  /** What it has to be; null for whatever it turns out to be. */
+  readonly kind: MediaKind | null;
+  /** What is to be done with it, told from its first bytes. @throws MediaError media_unsupported, modality_not_enabled */
+  readonly requestFor: (start: Uint8Array) => DecodeRequest;
+  /** All that decides what {@link requestFor} answers besides the bytes, as text. */
+  readonly settingsKey: string;
+}
+
+type Decode = (request: DecodeRequest, encoded: EncodedMedium, signal: AbortSignal) => Promise<Decoded<Room>>;
+
+/** Owned by its loader. Whoever acquires a tensor releases it. */
+export class TensorSupply {
+  readonly #fetcher: MediaFetcher;
+  readonly #decode: Decode;
+  readonly #cache: MediaCache;
+  readonly #byUrl = new Flights();
+  readonly #byContent = new Flights();
+
+  constructor(fetcher: MediaFetcher, decode: Decode, cache: MediaCache) {
+    this.#fetcher = fetcher;
+    this.#decode = decode;
+    this.#cache = cache;
+  }
+
+  /** Loads that joined one under way. */
+  get joined(): number {
+    return this.#byUrl.joined + this.#byContent.joined;
+  }
+
+  /**
+   * The tensor of a source.
+   * @returns one that the caller releases
+   * @throws MediaError whatever was wrong with source, medium or machine; aborted
+   */
+  async acquire(source: MediaSource, wanted: Wanted, signal: AbortSignal | undefined): Promise<SharedTensor> {
+    const url = httpUrlOf(source);
+    if (url === null) return this.#load(source, wanted, null, signal ?? new AbortController().signal);
+    const urlKey = keyOf(url, wanted.kind ?? "any", wanted.settingsKey);
+    const found = this.#cache.findByUrl(urlKey);
+    if (found?.validators === null) {
+      this.#cache.countHit();
+      return found.tensor.retain();
+    }
+    return this.#byUrl.join(urlKey, (ended) => this.#load(url, wanted, { urlKey, found }, ended), signal);
+  }
+
+  async #load(
+    source: MediaSource,
+    wanted: Wanted,
+    link: { readonly urlKey: string; readonly found: Found | null } | null,
+    signal: AbortSignal,
+  ): Promise<SharedTensor> {
+    const { source: stable, digest } = this.#stable(source);
+    const request = { ...(wanted.kind === null ? {} : { kind: wanted.kind }), signal, digest };
+    const stale = link?.found?.tensor.retain() ?? null; // kept while the origin is asked about it
+    try {
+      const validators = link?.found?.validators;
+      const fetched = await this.#fetcher.fetch(stable, validators ? { ...request, validators } : request);
+      if (!fetched.notModified) return await this.#decodeOnce(fetched, wanted, link?.urlKey ?? null, signal);
+      if (!link || !stale) throw new Error("an origin answered that a copy is current which it was not asked about");
+      this.#cache.refresh(link.urlKey, fetched.response);
+      this.#cache.countHit();
+      return stale.retain();
+    } finally {
+      stale?.release();
+    }
+  }
+
+  /** Decodes what was fetched, unless the same bytes were decoded before or are being decoded. */
+  async #decodeOnce(
+    { encoded, sha256, response }: FetchedMedium,
+    wanted: Wanted,
+    urlKey: string | null,
+    signal: AbortSignal,
+  ): Promise<SharedTensor> {
+    let owned: EncodedMedium | null = encoded;
+    const decode = (request: DecodeRequest, ended: AbortSignal): Promise<SharedTensor> => {
+      owned = null;
+      this.#cache.countMiss();
+      return this.#decodeAndClose(request, encoded, ended);
+    };
+    try {
+      const request = wanted.requestFor(startOf(encoded));
+      if (sha256 === null) return await decode(request, signal);
+      const contentKey = keyOf(sha256, JSON.stringify(request));
+      const known = this.#cache.findByContent(contentKey)?.retain();
+      if (known) this.#cache.countHit();
+      const tensor = known ?? (await this.#byContent.join(contentKey, (ended) => decode(request, ended), signal));
+      this.#cache.keep(contentKey, tensor);
+      if (urlKey !== null) this.#cache.link(urlKey, contentKey, response);
+      return tensor;
+    } finally {
+      if (owned && isEncodedFile(owned)) owned.dispose();
+    }
+  }
+
+  async #decodeAndClose(request: DecodeRequest, encoded: EncodedMedium, signal: AbortSignal): Promise<SharedTensor> {
+    try {
+      const { room, tensor } = await this.#decode(request, encoded, signal);
+      return new SharedTensor(room, tensor);
+    } finally {
+      if (isEncodedFile(encoded)) encoded.dispose();
+    }
+  }
+
+  /** What is shared must not change under those who share it. */
+  #stable(source: MediaSource): { source: MediaSource; digest: boolean } {
+    if (!this.#cache.enabled) return { source, digest: false };
+    if (!(source instanceof Uint8Array || source instanceof ArrayBuffer)) return { source, digest: true };
+    if (source.byteLength > MOST_COPIED_BYTES) return { source, digest: false };
+    return { source: new Uint8Array(source instanceof Uint8Array ? source : new Uint8Array(source)), digest: true };
+  }
+}
+
+/** The normalised URL of what comes over HTTP, without its fragment, which no origin sees; null for everything else. */
+function httpUrlOf(source: MediaSource): string | null {
+  if (typeof source !== "string" && !(source instanceof URL)) return null;
+  const text = String(source);
+  if (!/^\s*https?:/i.test(text) || !URL.canParse(text)) return null;
+  const url = new URL(text);
+  url.hash = "";
+  return url.href;
+}
+
+/** SHA-256 over all parts and where each ends. */
+function keyOf(...parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
+}
