@@ -15,7 +15,7 @@ export class SharedTensor {
   constructor(room: Room, tensor: DecodedTensor) {
     this.room = room;
     this.tensor = tensor;
-    this.roomBytes = room.headerBytes + room.payloadBytes;
+    this.roomBytes = room.byteLength;
   }
 
   /** Descriptors, loads and caches that have it. */

@@ -43,6 +43,11 @@ export class Room implements Disposable {
     return this.#payload;
   }
 
+  /** Bytes that it takes in the pool, header included; 0 when it was given back. */
+  get byteLength(): number {
+    return this.#extent?.byteLength ?? 0;
+  }
+
   /** Bytes of the tensor. */
   get payloadBytes(): number {
     return this.#payload.byteLength;

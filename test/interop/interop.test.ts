@@ -12,6 +12,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import sharp from "sharp";
 import { z } from "zod";
+import {
+  ENVIRONMENT,
+  PREPARE_TIMEOUT_MS,
+  parseLines,
+  prepareEnvironment,
+  READER,
+  REAL_TORCH,
+  type Read,
+  readLines,
+  shapeSchema,
+} from "./dynamo.ts";
 import { killStarted, output, run, sessionProcesses, start } from "./processes.ts";
 
 const IMAGES = [
@@ -32,26 +43,12 @@ const CLIPS = [
 const NAMES: readonly string[] = [...IMAGES, ...CLIPS].map(([name]) => name);
 
 const PROJECT = join(import.meta.dir, "../..");
-const REAL_TORCH = process.env.INTEROP_TORCH === "real";
-const ENVIRONMENT = [join(PROJECT, "scripts/interop.sh"), ...(REAL_TORCH ? ["--torch"] : [])];
-const READER = [...ENVIRONMENT, "python", join(import.meta.dir, "read_descriptors.py")];
 /** Between processes of one machine UCX copies through shared memory; kept to TCP, a read goes as between machines. */
 const TCP_READER = ["env", "UCX_TLS=tcp", ...READER];
 const PILLOW = [...ENVIRONMENT, "python", join(import.meta.dir, "pillow_pixels.py")];
-/** Installing takes half a minute on a fast line; a slow one gets its time. */
-const PREPARE_TIMEOUT_MS = 20 * 60_000;
 const TEST_TIMEOUT_MS = 120_000;
 
-const shapeSchema = z.array(z.int());
 const descriptorSchema = z.looseObject({ shape: shapeSchema, metadata: z.unknown(), content_hash: z.string() });
-const readSchema = z.strictObject({
-  index: z.int(),
-  shape: shapeSchema,
-  dtype: z.string(),
-  metadata: z.unknown(),
-  sha256: z.string(),
-  content_hash: z.string().nullable(),
-});
 const pillowSchema = z.strictObject({
   mode: z.string(),
   shape: shapeSchema,
@@ -65,8 +62,6 @@ const recordedSchema = z.object({
   }),
 });
 
-type Read = z.infer<typeof readSchema>;
-
 const temporary = mkdtempSync(join(tmpdir(), "nixl-media-interop-"));
 const summary: string[] = [];
 /** The process under test: `nixl-media describe`, which holds the memory. */
@@ -76,11 +71,6 @@ let descriptors: Map<string, string>;
 /** Everything read one after the other by one reader. */
 let reads: Map<string, Read>;
 let pillow: Map<string, z.infer<typeof pillowSchema>>;
-
-function parseLines<T>(schema: z.ZodType<T>, text: string): T[] {
-  const lines = text.split("\n").filter((line) => line !== "");
-  return lines.map((line) => schema.parse(JSON.parse(line)));
-}
 
 /** The value under `name`, which a failed preparation may have left out. */
 function of<T>(values: ReadonlyMap<string, T>, name: string): T {
@@ -94,8 +84,8 @@ function descriptorLines(names: readonly string[]): string {
 }
 
 /** Reads the named media with Dynamo's client in a fresh process, started by the command `reader`. */
-async function readWithDynamo(reader: readonly string[], names: readonly string[]): Promise<Read[]> {
-  return parseLines(readSchema, await output(reader, descriptorLines(names)));
+function readWithDynamo(reader: readonly string[], names: readonly string[]): Promise<Read[]> {
+  return readLines(reader, descriptorLines(names));
 }
 
 /** What a reader of all media must have got. */
@@ -118,10 +108,7 @@ async function writeLargePicture(path: string): Promise<void> {
     .toFile(path);
 }
 
-beforeAll(async () => {
-  const environment = Bun.spawn([...ENVIRONMENT, "prepare"], { stdin: "ignore", stdout: "inherit", stderr: "inherit" });
-  if ((await environment.exited) !== 0) throw new Error("the Python environment could not be prepared; see above");
-}, PREPARE_TIMEOUT_MS);
+beforeAll(prepareEnvironment, PREPARE_TIMEOUT_MS);
 
 beforeAll(async () => {
   await writeLargePicture(mediaPath("large.png"));

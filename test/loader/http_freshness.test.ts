@@ -1,0 +1,114 @@
+import { describe, expect, test } from "bun:test";
+import { MediaLoader, type MediaLoaderOptions } from "../../src/index.ts";
+import { mediaBytes } from "../support/media.ts";
+import { LOCAL, pathOf } from "../support/media_origin.ts";
+import { answer, redirect, startOrigin } from "../support/origin.ts";
+
+const HONOURED: MediaLoaderOptions = { ...LOCAL, cache: { bytes: 2 ** 24, freshness: "http" } };
+const red = await mediaBytes("rgb.png");
+const photo = await mediaBytes("odd.jpg");
+
+/** Loads a URL so many times, one after the other; gives the shapes that came. */
+async function loadInTurn(loader: MediaLoader, url: string, times: number): Promise<(number | undefined)[]> {
+  const heights: (number | undefined)[] = [];
+  for (let index = 0; index < times; index++) {
+    using descriptor = await loader.load(url);
+    heights.push(descriptor.shape[0]);
+  }
+  return heights;
+}
+
+test("a URL is good until it is evicted when HTTP is not to be honoured", async () => {
+  await using loader = await MediaLoader.create({ ...LOCAL, cache: { bytes: 2 ** 24 } });
+  using origin = await startOrigin((socket) => socket.end(answer(red, { headers: { "cache-control": "no-store" } })));
+  await loadInTurn(loader, origin.url(), 3);
+  expect(origin.requests.length).toBe(1);
+});
+
+describe("when HTTP is honoured", () => {
+  test.each([
+    ["max-age=60", 1],
+    ["public, max-age=60, immutable", 1],
+    ["s-maxage=60, max-age=0", 1],
+    ["no-store", 3],
+    ["private, max-age=60", 3],
+    ["max-age=0", 3],
+  ])("Cache-Control: %s means %d requests for three loads", async (control, requests) => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket) => socket.end(answer(red, { headers: { "cache-control": control } })));
+    await loadInTurn(loader, origin.url(), 3);
+    expect(origin.requests.length).toBe(requests);
+    expect(loader.stats.cache.misses).toBe(1); // the bytes are the same
+  });
+
+  test("an origin is asked with the ETag that it gave, and what is current is not decoded again", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    const headers = { etag: '"v1"', "cache-control": "no-cache" };
+    using origin = await startOrigin((socket, request) => {
+      const isCurrent = request.toLowerCase().includes('if-none-match: "v1"');
+      socket.end(isCurrent ? answer("", { status: 304, headers }) : answer(red, { headers }));
+    });
+    await loadInTurn(loader, origin.url(), 3);
+    expect(origin.requests.map((request) => /if-none-match/i.test(request))).toEqual([false, true, true]);
+    expect(loader.stats.cache).toMatchObject({ misses: 1, hits: 2, revalidated: 2 });
+  });
+
+  test("a 304 that says for how long makes the copy fresh again", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket, request) => {
+      const isAsked = /if-none-match/i.test(request);
+      const control = isAsked ? "max-age=60" : "no-cache";
+      socket.end(
+        answer(isAsked ? "" : red, { status: isAsked ? 304 : 200, headers: { etag: '"v"', "cache-control": control } }),
+      );
+    });
+    await loadInTurn(loader, origin.url(), 4);
+    expect(origin.requests.length).toBe(2);
+  });
+
+  test("a picture that has changed is loaded anew", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    let version = 0;
+    using origin = await startOrigin((socket) => {
+      version += 1;
+      socket.end(
+        answer(version === 1 ? red : photo, { headers: { etag: `"${version}"`, "cache-control": "no-cache" } }),
+      );
+    });
+    expect(await loadInTurn(loader, origin.url(), 2)).toEqual([43, 333]);
+    expect(loader.stats.cache).toMatchObject({ misses: 2, revalidated: 0 });
+  });
+
+  test("Last-Modified will do", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    const headers = { "last-modified": new Date().toUTCString(), "cache-control": "no-cache" };
+    using origin = await startOrigin((socket, request) => {
+      const isAsked = /if-modified-since/i.test(request);
+      socket.end(isAsked ? answer("", { status: 304, headers }) : answer(red, { headers }));
+    });
+    await loadInTurn(loader, origin.url(), 2);
+    expect(loader.stats.cache).toMatchObject({ misses: 1, revalidated: 1 });
+  });
+
+  test("a redirect counts too: a temporary one is asked for again", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket, request) => {
+      const path = pathOf(request);
+      if (path === "/moving") socket.end(redirect("/picture", 302));
+      else socket.end(answer(red, { headers: { "cache-control": "max-age=60" } }));
+    });
+    await loadInTurn(loader, origin.url("/moving"), 2);
+    expect(origin.requests.map(pathOf)).toEqual(["/moving", "/picture", "/moving", "/picture"]);
+    expect(loader.stats.cache.misses).toBe(1);
+  });
+
+  test("loads at the same time still are one", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket) =>
+      setTimeout(() => socket.end(answer(red, { headers: { "cache-control": "no-store" } })), 50),
+    );
+    const descriptors = await Promise.all(Array.from({ length: 10 }, () => loader.load(origin.url())));
+    expect(origin.connections).toBe(1);
+    for (const descriptor of descriptors) descriptor.dispose();
+  });
+});
