@@ -18,6 +18,7 @@ const PROGRAMS: readonly (readonly [name: string, ...args: string[]])[] = [
   ["throughput"],
   ["live"],
   ["eventloop"],
+  ["intake"],
   ["idle"],
   ["memory"],
 ];

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
 import { locateFfmpeg } from "../../ffi/locate.ts";
+import { sequence } from "./sequence.ts";
 
 const FOLDER = join(import.meta.dir, "../../.bench");
 const SIZES = { small: [224, 224], vga: [640, 480], fhd: [1920, 1080], "12mp": [4032, 3024] } as const;
@@ -41,17 +42,6 @@ export async function benchMedia(): Promise<ReadonlyMap<string, string>> {
   if (ffmpeg !== null)
     for (const [name, args] of Object.entries(CLIPS)) await make(name, (path) => clip(ffmpeg, path, args));
   return media;
-}
-
-/** Numbers from 0 up to 1 in a sequence that is always the same (mulberry32). */
-function sequence(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 function photo(width: number, height: number) {

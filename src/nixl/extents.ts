@@ -113,30 +113,41 @@ export class FreeExtents {
 
   /**
    * The place whose youngest part is the oldest: one pass with a window that is just large enough, and the extents of it that
-   * are younger than all behind them, youngest first (the sliding-window maximum).
+   * are younger than all behind them, youngest first (the sliding-window maximum). Plain loops: this runs for every medium.
    */
   #oldestPlace(byteLength: number): number | null {
     const extents = this.#extents;
-    const freedAt = (index: number | undefined): number => extents[index ?? -1]?.freedAt ?? Number.POSITIVE_INFINITY;
-    let [place, placeFreedAt]: [number | null, number] = [null, Number.POSITIVE_INFINITY];
-    let youngest: number[] = [];
-    let [first, bytes, end] = [0, 0, -1];
-    for (const [index, extent] of extents.entries()) {
+    let place: number | null = null;
+    let placeFreedAt = Number.POSITIVE_INFINITY;
+    const youngest: AgedExtent[] = [];
+    let head = 0; // of `youngest`: what is in front of it has left the window
+    let first = 0;
+    let bytes = 0;
+    let end = -1;
+    for (let index = 0; index < extents.length; index += 1) {
+      const extent = extents[index] as AgedExtent;
       if (extent.offset !== end) {
-        [first, bytes] = [index, 0];
-        youngest = [];
+        first = index;
+        bytes = 0;
+        head = youngest.length;
       }
       end = extent.offset + extent.byteLength;
       bytes += extent.byteLength;
-      while (youngest.length > 0 && freedAt(youngest.at(-1)) <= extent.freedAt) youngest.pop();
-      youngest.push(index);
-      for (let spare = bytes - byteLength; spare >= (extents[first]?.byteLength ?? 0); spare = bytes - byteLength) {
-        bytes -= extents[first]?.byteLength ?? 0;
-        if (youngest[0] === first) youngest.shift();
-        first += 1;
+      while (youngest.length > head && (youngest[youngest.length - 1] as AgedExtent).freedAt <= extent.freedAt) {
+        youngest.pop();
       }
-      if (bytes < byteLength || freedAt(youngest[0]) >= placeFreedAt) continue;
-      [place, placeFreedAt] = [extents[first]?.offset ?? null, freedAt(youngest[0])];
+      youngest.push(extent);
+      let front = extents[first] as AgedExtent;
+      while (bytes - front.byteLength >= byteLength) {
+        bytes -= front.byteLength;
+        if (youngest[head] === front) head += 1;
+        first += 1;
+        front = extents[first] as AgedExtent;
+      }
+      const { freedAt } = youngest[head] as AgedExtent;
+      if (bytes < byteLength || freedAt >= placeFreedAt) continue;
+      place = front.offset;
+      placeFreedAt = freedAt;
     }
     return place;
   }

@@ -83,6 +83,7 @@ export class Slabs implements Disposable {
 
   /** Grants the owner its first slab ahead, as long as half of all stay free. @throws whatever {@link onGrant} throws */
   grantAhead(owner: OwnerId): void {
+    this.#reclaimHosts();
     const entry = this.#owners.get(owner);
     const free = this.#all.filter((slab) => slab.owner === null);
     const spare = free.find((slab) => !this.#needsClearing(slab, owner)) ?? free[0];
@@ -211,12 +212,15 @@ export class Slabs implements Disposable {
     if (part) this.#free(part.owner, part.extent);
   }
 
-  /** A child that lives has its slabs mapped and may still write to them; this process gives up what it does not use. */
+  /**
+   * A child that lives has its slabs mapped and may still write to them. This process gives up what it does not use, but only when
+   * somebody else wants it ({@link #reclaimHosts}): most often it is this process again.
+   */
   #free(owner: OwnerId, extent: Extent): void {
     const entry = this.#owners.get(owner);
     if (!entry) return;
     entry.free.add(extent, ++this.#freedLast);
-    if (!entry.alive || owner === HOST_OWNER) this.#reclaim(owner, entry);
+    if (!entry.alive) this.#reclaim(owner, entry);
     this.onFree?.();
   }
 
@@ -225,6 +229,7 @@ export class Slabs implements Disposable {
    * either side of it and in between; slabs that would have to be cleared first only when there are no others.
    */
   #takeFromNewSlabs(owner: OwnerId, entry: Owner, byteLength: number): number | null {
+    if (owner !== HOST_OWNER) this.#reclaimHosts();
     const isFree = (slab: Slab): boolean => slab.owner === null;
     const isClear = (slab: Slab): boolean => isFree(slab) && !this.#needsClearing(slab, owner);
     // This process stays in the slabs that it has spoiled for others.
@@ -280,6 +285,11 @@ export class Slabs implements Disposable {
       for (const part of slab.free) entry.free.add(part, part.freedAt);
       slab.free = [];
     }
+  }
+
+  #reclaimHosts(): void {
+    const host = this.#owners.get(HOST_OWNER);
+    if (host) this.#reclaim(HOST_OWNER, host);
   }
 
   #reclaim(owner: OwnerId, entry: Owner): void {

@@ -91,6 +91,25 @@ test("eventloop prints how late timers are", async () => {
   expect(lines).toMatchObject([{ items_per_s: figure, idle: late, busy: late }]);
 });
 
+test("intake prints how late timers are while requests are taken in", async () => {
+  const args = [mediaPath("odd.jpg"), "--requests", "2", "--pictures", "3", "--megabytes", "1"];
+  const { code, lines } = await bench("intake", args);
+  const late = { p50_ms: figure, p99_ms: figure, max_ms: figure };
+  expect(code).toBe(0);
+  expect(lines).toEqual([
+    {
+      requests: 2,
+      pictures: 3,
+      text_bytes: figure,
+      request_ms: figure,
+      cpu_ms: figure,
+      parse_ms: figure,
+      idle: late,
+      busy: late,
+    },
+  ]);
+});
+
 test("idle prints shares of a core", async () => {
   const { code, lines } = await bench("idle", ["--seconds", "1"]);
   expect(code).toBe(0);
@@ -111,6 +130,7 @@ test.each([
   ["throughput", ["a.jpg", "b.jpg"]],
   ["throughput", ["a.jpg", "--stage", "other"]],
   ["live", ["a.jpg"]],
+  ["intake", ["--megabytes", "0"]],
   ["idle", ["--second", "1"]],
   ["memory", ["--media"]],
 ])("a mistake in the arguments of %s (%p) is told with the usage", async (name, args) => {
