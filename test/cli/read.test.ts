@@ -142,3 +142,14 @@ test.each(["stdout", "stdin"])("%s that fails is one line on stderr with a code,
   expect(complaint.trim().split("\n")).toHaveLength(1);
   expect(complaint).toContain(stream === "stdout" ? "[output_unwritable]" : "[file_unreadable]");
 });
+
+test("takes lines of every length through its pipe, whole", async () => {
+  const [photo = ""] = lines;
+  // Sizes at which pipes of other programs have lost or stalled data, 64 MiB in all; keys that are not known are ignored.
+  const sizes = [16_384, 65_536, 65_537, ...Array.from({ length: 5 }, () => 13 * 2 ** 20)];
+  const padded = sizes.map((size) => `${photo.slice(0, -1)},"padding":"${"x".repeat(size - photo.length - 13)}"}`);
+  expect(padded.map((line) => line.length)).toEqual(sizes);
+  const run = await runCli(["read"], { stdin: padded.join("\n") });
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  expect(results(run.stdout).map(({ verified }) => verified)).toEqual(sizes.map(() => true));
+}, 60_000);
