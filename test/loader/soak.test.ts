@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test";
+import { checkLevel, MOST_GROWTH_BYTES, type SoakState } from "../soak/rounds.ts";
+import { soakWithOrigin } from "../soak/run.ts";
+
+test("downloads over the cap, loads that are given up and URLs that are refused leave nothing behind", async () => {
+  const states: SoakState[] = [];
+  await soakWithOrigin(100, (state) => states.push(state));
+  expect(states.map(({ part }) => part)).toEqual(
+    ["over_cap", "aborted", "refused"].flatMap((part) => Array(4).fill(part)),
+  );
+  for (const state of states) expect(state).toMatchObject({ rooms: 0, quarantined_rooms: 0 });
+}, 120_000);
+
+test.each(["rooms", "quarantined_rooms", "descriptors", "processes", "memory_bytes"] as const)(
+  "one that leaves %s behind would be noticed",
+  (key) => {
+    const level = {
+      part: "any",
+      loads: 0,
+      descriptors: 9,
+      processes: 3,
+      rooms: 0,
+      quarantined_rooms: 0,
+      memory_bytes: 1e8,
+    };
+    const states = Array.from({ length: 5 }, () => level);
+    expect(() => checkLevel(states)).not.toThrow();
+    const risen = { ...level, [key]: level[key] + (key === "memory_bytes" ? MOST_GROWTH_BYTES + 1 : 1) };
+    expect(() => checkLevel([...states, risen])).toThrow(key === "memory_bytes" ? "memory" : key);
+  },
+);
