@@ -46,7 +46,13 @@ export interface HttpJob {
   readonly digest: boolean;
   /** What large media count against. */
   readonly spool: SpoolBudget;
-  readonly validators?: { readonly etag?: string | undefined; readonly lastModified?: string | undefined } | undefined;
+  readonly validators?: Validators | undefined;
+}
+
+interface Validators {
+  readonly url?: string | undefined;
+  readonly etag?: string | undefined;
+  readonly lastModified?: string | undefined;
 }
 
 /**
@@ -66,9 +72,11 @@ export async function fetchHttp(
     using _ = await context.turns.take(current.origin, clock, redirects.length > 0);
     const route = await asHop(redirects.length > 0, current, () => routeTo(current, context, clock));
     using connection = await connect(current, route, context.trust, clock);
-    const message = await ask(connection, current, route, job, context, clock);
+    const validators = current.href === (job.validators?.url ?? url.href) ? job.validators : undefined;
+    const message = await ask(connection, current, route, validators, context, clock);
     const target = redirectTarget(message, current);
-    if (!target) return await outcome({ message, stream: connection.stream }, current, redirects, job, clock);
+    const hop = { ...job, validators };
+    if (!target) return await outcome({ message, stream: connection.stream }, current, redirects, hop, clock);
     redirects.push(answerOf(message, current));
     const from = current;
     if (redirects.length > MOST_REDIRECTS) throw redirectRefused(from, `more than ${MOST_REDIRECTS} times`);
@@ -102,11 +110,11 @@ function ask(
   connection: Connection,
   url: URL,
   route: Route,
-  job: HttpJob,
+  validators: Validators | undefined,
   context: HttpContext,
   clock: FetchClock,
 ): Promise<IncomingMessage> {
-  const { etag, lastModified } = job.validators ?? {};
+  const { etag, lastModified } = validators ?? {};
   const path = `${url.pathname}${url.search}`;
   // A proxy is told where a plain request is to go; inside a tunnel it is out of sight.
   const proxy = "proxy" in route && url.protocol === "http:" ? route.proxy : null;

@@ -12,6 +12,12 @@ export type MediaKind = "image" | "video" | "audio";
 const fieldValue = z.string().regex(/^[\x20-\x7e\x80-\xff]*$/, "no text for a header field");
 
 const validatorsSchema = z.strictObject({
+  url: z
+    .string()
+    .optional()
+    .describe(
+      "URL of the copy that the caller has, behind all redirects: only there does it mean anything; default the one fetched",
+    ),
   etag: fieldValue.optional().describe("ETag of the copy that the caller has, sent as If-None-Match"),
   lastModified: fieldValue.optional().describe("Last-Modified of that copy, sent as If-Modified-Since"),
 });

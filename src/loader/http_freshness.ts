@@ -4,6 +4,8 @@ import type { HttpAnswer, HttpFacts } from "../fetch/index.ts";
 
 /** What the origin can be asked with whether a copy is current. */
 export interface Validators {
+  /** Of the copy, redirects followed: an ETag is a name within one URL, which another URL may use for something else. */
+  readonly url: string;
   readonly etag?: string;
   readonly lastModified?: string;
 }
@@ -47,6 +49,7 @@ export class HttpFreshness {
     );
     if (typeof etag !== "string" && typeof lastModified !== "string") return null;
     return {
+      url: last.url,
       ...(typeof etag === "string" ? { etag } : {}),
       ...(typeof lastModified === "string" ? { lastModified } : {}),
     };
@@ -57,9 +60,12 @@ export class HttpFreshness {
     const last = this.#answers.at(-1);
     const redirects = facts.redirects.map((answer) => ({ url: answer.url, policy: policyOf(answer) }));
     if (!last) return HttpFreshness.of(facts);
+    // Many origins do not repeat what they were asked with, by which the library tells that the answer is about the copy.
+    const { etag, lastModified } = this.validators ?? {};
+    const asked = { ...(etag && { etag }), ...(lastModified && { "last-modified": lastModified }) };
     const { policy } = last.policy.revalidatedPolicy(requestFor(facts.url), {
       status: 304,
-      headers: { ...facts.headers },
+      headers: { ...asked, ...facts.headers },
     });
     return new HttpFreshness([...redirects, { url: facts.url, policy }]);
   }

@@ -229,6 +229,8 @@ export class MediaLoader implements AsyncDisposable {
 
 /** `DYN_MULTIMODAL_LOADER_CACHE_GB`, in bytes; what is no positive number means no cache, as it does elsewhere in the fleet. */
 function cacheBytesFromEnv(): number {
-  const gibibytes = Number(readEnvironment("DYN_MULTIMODAL_LOADER_CACHE_GB"));
-  return Number.isFinite(gibibytes) && gibibytes > 0 ? Math.floor(gibibytes * GIBIBYTE) : 0;
+  const text = readEnvironment("DYN_MULTIMODAL_LOADER_CACHE_GB") ?? "";
+  // JavaScript's hexadecimal and infinite numbers are none there.
+  const gibibytes = /^[\d.e+-]+$/i.test(text) ? Number(text) : 0;
+  return gibibytes > 0 ? Math.min(Math.floor(gibibytes * GIBIBYTE), Number.MAX_SAFE_INTEGER) : 0;
 }

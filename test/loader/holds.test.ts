@@ -86,6 +86,18 @@ describe("quarantine", () => {
 describe("release keys", () => {
   const KEYS: MediaLoaderOptions = { ...OPTIONS, releaseKeys: true, agent: { drainIntervalMs: 10 } };
 
+  test("give back once: what comes after the first time is ignored", async () => {
+    await using loader = await MediaLoader.create({ ...KEYS, cache: { bytes: 2 ** 20 } });
+    using first = await loader.load(await mediaBytes("rgb.png"));
+    using second = await loader.load(await mediaBytes("rgb.png"));
+    await readElsewhere([first.toWire(), first.toWire(), first.toWire()]);
+    await eventually("the notifications are taken", () => loader.agent.notificationsTaken === 3);
+    expect(loader.stats.holds).toEqual({ held: 1, leaked: 0, releasedByReaders: 1 });
+    expect(second.localPayload).not.toBeNull();
+    first.dispose();
+    expect(second.localPayload).not.toBeNull();
+  });
+
   test("are carried only when the loader hands them out", async () => {
     await using loader = await MediaLoader.create(OPTIONS);
     using without = await loader.load(await mediaBytes("rgb.png"));

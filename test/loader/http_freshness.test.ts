@@ -3,10 +3,14 @@ import { MediaLoader, type MediaLoaderOptions } from "../../src/index.ts";
 import { mediaBytes } from "../support/media.ts";
 import { LOCAL, pathOf } from "../support/media_origin.ts";
 import { answer, redirect, startOrigin } from "../support/origin.ts";
+import { refusal } from "../support/refusal.ts";
+import references from "../vectors/media.json" with { type: "json" };
 
 const HONOURED: MediaLoaderOptions = { ...LOCAL, cache: { bytes: 2 ** 24, freshness: "http" } };
 const red = await mediaBytes("rgb.png");
 const photo = await mediaBytes("odd.jpg");
+/** Header fields of what is to be asked about each time. */
+const NO_CACHE = (etag: string) => ({ etag, "cache-control": "no-cache" });
 
 /** Loads a URL so many times, one after the other; gives the shapes that came. */
 async function loadInTurn(loader: MediaLoader, url: string, times: number): Promise<(number | undefined)[]> {
@@ -100,6 +104,98 @@ describe("when HTTP is honoured", () => {
     await loadInTurn(loader, origin.url("/moving"), 2);
     expect(origin.requests.map(pathOf)).toEqual(["/moving", "/picture", "/moving", "/picture"]);
     expect(loader.stats.cache.misses).toBe(1);
+  });
+
+  test("a 304 that repeats no ETag is about the copy all the same, and the ETag goes on being asked with", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket, request) => {
+      const isAsked = /if-none-match: "v1"/i.test(request);
+      socket.end(isAsked ? answer("", { status: 304 }) : answer(red, { headers: NO_CACHE('"v1"') }));
+    });
+    await loadInTurn(loader, origin.url(), 4);
+    expect(origin.requests.map((request) => /if-none-match/i.test(request))).toEqual([false, true, true, true]);
+    expect(loader.stats.cache).toMatchObject({ misses: 1, revalidated: 3 });
+  });
+
+  test("an ETag is a name within one URL: what another redirect leads to is not asked with it", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using other = await startOrigin((socket, request) => {
+      const isAsked = /if-none-match: "1"/i.test(request);
+      socket.end(isAsked ? answer("", { status: 304 }) : answer(photo, { headers: NO_CACHE('"1"') }));
+    });
+    let target = "/picture";
+    using origin = await startOrigin((socket, request) => {
+      if (pathOf(request) === "/moving") socket.end(redirect(target));
+      else if (/if-none-match: "1"/i.test(request)) socket.end(answer("", { status: 304, headers: NO_CACHE('"1"') }));
+      else socket.end(answer(red, { headers: NO_CACHE('"1"') }));
+    });
+    expect(await loadInTurn(loader, origin.url("/moving"), 2)).toEqual([43, 43]);
+    expect(loader.stats.cache).toMatchObject({ misses: 1, revalidated: 1 });
+    target = other.url("/picture");
+    expect(await loadInTurn(loader, origin.url("/moving"), 2)).toEqual([333, 333]);
+    expect(loader.stats.cache).toMatchObject({ misses: 2, revalidated: 2 });
+    expect(other.requests.map((request) => /if-none-match/i.test(request))).toEqual([false, true]);
+    const asked = origin.requests.map((request) => [pathOf(request), /if-none-match/i.test(request)]);
+    expect(asked).toEqual([
+      ["/moving", false],
+      ["/picture", false],
+      ["/moving", false],
+      ["/picture", true],
+      ["/moving", false],
+      ["/moving", false],
+    ]);
+  });
+
+  test("a redirect that lasts is not asked for again while it and the picture are fresh", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    using origin = await startOrigin((socket, request) => {
+      const headers = { "cache-control": "max-age=60" };
+      if (pathOf(request) === "/picture") socket.end(answer(red, { headers }));
+      else socket.end(answer("", { status: 301, headers: { ...headers, location: "/picture" } }));
+    });
+    await loadInTurn(loader, origin.url("/moved"), 3);
+    expect(origin.requests.map(pathOf)).toEqual(["/moved", "/picture"]);
+  });
+
+  test("an origin that fails when it is asked is a failure, and the copy may be asked about again", async () => {
+    await using loader = await MediaLoader.create(HONOURED);
+    let isDown = false;
+    using origin = await startOrigin((socket, request) => {
+      if (isDown) socket.end(answer("", { status: 500 }));
+      else if (/if-none-match/i.test(request)) socket.end(answer("", { status: 304 }));
+      else socket.end(answer(red, { headers: NO_CACHE('"v"') }));
+    });
+    await loadInTurn(loader, origin.url(), 1);
+    isDown = true;
+    expect(await refusal(loader.load(origin.url()))).toMatchObject({ code: "origin_refused", status: 400 });
+    expect(loader.stats.pool.rooms).toBe(1);
+    isDown = false;
+    await loadInTurn(loader, origin.url(), 1);
+    expect(loader.stats.cache).toMatchObject({ misses: 1, revalidated: 1 });
+  });
+
+  test("what is current is used even when the cache gave it up while the origin was asked", async () => {
+    // One photo fills the cache.
+    await using loader = await MediaLoader.create({ ...LOCAL, cache: { bytes: 507_904, freshness: "http" } });
+    const asked = Promise.withResolvers<void>();
+    const evicted = Promise.withResolvers<void>();
+    using origin = await startOrigin(async (socket, request) => {
+      if (!/if-none-match/i.test(request)) return socket.end(answer(photo, { headers: NO_CACHE('"v"') }));
+      asked.resolve();
+      await evicted.promise;
+      return socket.end(answer("", { status: 304 }));
+    });
+    await loadInTurn(loader, origin.url(), 1);
+    const loading = loader.load(origin.url());
+    await asked.promise;
+    using _other = await loader.load(red);
+    expect(loader.stats.cache.evictions).toBe(1);
+    evicted.resolve();
+    using descriptor = await loading;
+    expect(descriptor.contentHash).toBe(references["odd.jpg"].reference.content_hash);
+    expect(loader.stats.cache.misses).toBe(2);
+    descriptor.dispose();
+    expect(loader.occupancy.rooms).toBe(1);
   });
 
   test("loads at the same time still are one", async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type LoadedMessages, MediaLoader, MediaReader } from "../../src/index.ts";
 import { mediaBytes } from "../support/media.ts";
-import { LOCAL, startMediaOrigin } from "../support/media_origin.ts";
+import { LOCAL, pathOf, startMediaOrigin } from "../support/media_origin.ts";
 import { answer, type Origin, redirect, startOrigin } from "../support/origin.ts";
 import { eventually } from "../support/processes.ts";
 import { refusal } from "../support/refusal.ts";
@@ -102,6 +102,22 @@ describe("a request with text, three images and a clip", () => {
       using read = await reader.read(descriptor.Decoded);
       expect(read.verified).toBe(true);
     }
+  });
+
+  test("has its media in the order of the parts, whichever comes first", async () => {
+    const delays = { "/odd.jpg": 120, "/gray.png": 0, "/rgb.png": 60 } as const;
+    const answered: string[] = [];
+    using slow = await startOrigin((socket, request) => {
+      const path = pathOf(request) as keyof typeof delays;
+      setTimeout(async () => {
+        answered.push(path);
+        socket.end(answer(await mediaBytes(path.slice(1))));
+      }, delays[path]);
+    });
+    const paths = ["/odd.jpg", "/gray.png", "/rgb.png"] as const;
+    using loaded = await loader.loadMessages(user(...paths.map((path) => image(slow.url(path)))));
+    expect(answered).toEqual(["/gray.png", "/rgb.png", "/odd.jpg"]);
+    expect(loaded.extra_args.mm_hashes).toEqual([hashOf("odd.jpg"), hashOf("gray.png"), hashOf("rgb.png")]);
   });
 
   test("gives all memory back when it is disposed of", async () => {

@@ -4,6 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MediaDescriptor, MediaError, MediaLoader, MediaReader, type MediaSource } from "../../src/index.ts";
 import { mediaBytes, mediaPath } from "../support/media.ts";
+import { LOCAL } from "../support/media_origin.ts";
+import { startOrigin } from "../support/origin.ts";
+import { eventually } from "../support/processes.ts";
+import { refusal } from "../support/refusal.ts";
 import references from "../vectors/media.json" with { type: "json" };
 
 let loader: MediaLoader;
@@ -183,6 +187,22 @@ describe("options", () => {
     await expect(strict.load({ path: mediaPath("h264.mp4") })).rejects.toMatchObject({ code: "limit_exceeded" });
     (await strict.load({ path: mediaPath("rgb.png") })).dispose();
   });
+});
+
+test("a loader that is disposed of ends the loads that are under way", async () => {
+  using stuck = await startOrigin((socket) => socket.write("HTTP/1.1 200 OK\r\n"));
+  const other = await MediaLoader.create({ ...LOCAL, video: { num_frames: 4 } });
+  const loads = [
+    refusal(other.load(stuck.url())),
+    refusal(other.load(stuck.url())),
+    refusal(other.load({ path: mediaPath("h264.mp4") })),
+    refusal(other.loadMessages({ messages: [{ content: [{ type: "image_url", image_url: stuck.url("/a") }] }] })),
+  ];
+  await eventually("the origin is asked", () => stuck.connections === 2);
+  await other.dispose();
+  expect((await Promise.all(loads)).map(({ code }) => code)).toEqual(["closed", "closed", "closed", "closed"]);
+  await eventually("the connections are closed", () => stuck.open === 0);
+  expect(other.occupancy).toEqual({ rooms: 0, bytes: 0 });
 });
 
 test("a disposed loader refuses work, and what it described is void", async () => {

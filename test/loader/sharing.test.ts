@@ -192,6 +192,10 @@ describe("the cache", () => {
     ["-1", false],
     ["many", false],
     ["", false],
+    ["0x1", false],
+    ["Infinity", false],
+    ["1e-5", false], // some kilobytes: less than the picture
+    ["1e300", true],
   ])("is as large as the environment says: %p", async (gibibytes, isKept) => {
     const before = process.env.DYN_MULTIMODAL_LOADER_CACHE_GB;
     process.env.DYN_MULTIMODAL_LOADER_CACHE_GB = gibibytes;

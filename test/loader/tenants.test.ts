@@ -44,6 +44,22 @@ describe("the bytes of a tenant", () => {
     expect(loader.stats.tenants).toBe(0);
   });
 
+  test("come back when one medium of a request is too much: the request has all or nothing", async () => {
+    await using loader = await MediaLoader.create({ ...LOCAL, tenants: { maxBytes: PHOTO_BYTES } });
+    using origin = await startMediaOrigin();
+    const content = ["/rgb.png", "/gray.png", "/odd.jpg"].map((path) => ({
+      type: "image_url",
+      image_url: { url: origin.url(path) },
+    }));
+    const request = { messages: [{ role: "user", content }] };
+    const error = await refusal(loader.loadMessages(request, { tenant: "alice" }));
+    expect(error).toMatchObject({ code: "quota_exceeded", status: 429 });
+    expect(loader.usageOf("alice")).toEqual(NOTHING);
+    expect(loader.occupancy).toEqual({ rooms: 0, bytes: 0 });
+    using loaded = await loader.loadMessages(request, { tenant: undefined });
+    expect(loaded.descriptors.length).toBe(3);
+  });
+
   test("come back when a descriptor's time is up", async () => {
     await using loader = await MediaLoader.create({ ...LOCAL, maxHoldMs: 50, tenants: { maxBytes: PHOTO_BYTES } });
     await loader.load(await mediaBytes("odd.jpg"), { tenant: "alice" });
