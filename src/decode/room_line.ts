@@ -1,10 +1,11 @@
 /**
  * The line of media that wait for room: each knows how large a room it needs, since a decoder was refused it.
  *
- * Strictly in order: who stands in front is helped first, by what a cache gives back, by ending children that sit on empty
- * slabs, by waiting, and after a while by ending quarantine early. Where the one in front does not fit, a larger one does not
- * either, and smaller ones must not take what it waits for. A medium that leaves the line takes its room with it to the child,
- * so that it is not refused a second time.
+ * Who stands in front is helped first, by what a cache gives back, by ending children that sit on empty slabs, by waiting, and
+ * after a while by ending quarantine early. As long as its room is on its way, nobody else takes it. Where there is none to be
+ * had before somebody gives theirs back, larger media need not be tried, and smaller ones go first: one that asks for nearly all
+ * of the pool does not keep everybody else waiting. A medium that leaves the line takes its room with it to the child, so that
+ * it is not refused a second time.
  */
 import { roundToPages } from "../../ffi/memory.ts";
 import { asMediaError, MediaError } from "../errors.ts";
@@ -99,56 +100,80 @@ export class RoomLine<Memory extends RoomMemory> {
     return true;
   }
 
-  /** Whether a room of that size is not to be given to somebody who comes now, since one who waits could use it. */
+  /** Whether a room of that size is not to be given to somebody who comes now, since it is on its way to one who waits. */
   isHeldBack(payloadBytes: number, headerBytes = 1): boolean {
     const bytes = totalBytes({ payloadBytes, headerBytes });
-    return this.#waiters.some((waiter) => totalBytes(waiter.refusal) >= bytes);
+    const ahead = this.#waiters.filter((waiter) => totalBytes(waiter.refusal) >= bytes);
+    if (ahead.length === 0 || this.#retirement) return ahead.length > 0;
+    // Where there will be a place for a larger one, there will be one for a smaller one too.
+    const smallest = (waiters: readonly Waiter<Memory>[]): Waiter<Memory> | undefined =>
+      waiters.toSorted((a, b) => totalBytes(a.refusal) - totalBytes(b.refusal))[0];
+    const asked = [ahead.filter(({ isPatient }) => isPatient), ahead.filter(({ isPatient }) => !isPatient)].map(
+      smallest,
+    );
+    return asked.some((waiter) => {
+      if (!waiter) return false;
+      const owners = ownersOf(this.#countedOn(waiter));
+      return this.#rooms.wouldFitLater(owners, waiter.refusal.payloadBytes, waiter.refusal.headerBytes);
+    });
   }
 
-  /** Starts those in front that can have their room now. */
+  /** Starts those that can have their room now: see the head of this file for their order. */
   serve(): void {
-    for (let head = this.#waiters[0]; head; head = this.#waiters[0]) {
-      const child = this.#childFor(head);
-      if (!child) return;
-      const { payloadBytes, headerBytes } = head.refusal;
+    let bytesToBeHad = Number.POSITIVE_INFINITY;
+    for (const waiter of [...this.#waiters]) {
+      if (totalBytes(waiter.refusal) >= bytesToBeHad) continue;
+      const prospect = this.#serveOne(waiter);
+      if (prospect === "coming") return;
+      if (prospect === "none") bytesToBeHad = totalBytes(waiter.refusal);
+    }
+  }
+
+  /** Starts or fails a waiter; when it has to go on waiting, says whether its room is on its way. */
+  #serveOne(waiter: Waiter<Memory>): "coming" | "none" | "left" {
+    const { payloadBytes, headerBytes } = waiter.refusal;
+    for (;;) {
+      const child = this.#childFor(waiter);
+      if (child === "coming" || child === "none") return child;
       try {
         const room = this.#rooms.take(child.owner, payloadBytes, headerBytes);
-        this.remove(head.job);
-        this.#decoders.start(head.job, child, room);
+        this.remove(waiter.job);
+        this.#decoders.start(waiter.job, child, room);
+        return "left";
       } catch (error) {
         // A child that was gone already is no idle one any more; the next one is tried.
         if (error instanceof MediaError && isPeerGone(error.cause) && !child.idle) continue;
-        this.remove(head.job);
-        head.job.reject(asMediaError(error, "system_failed", "No memory could be given to the decoder"));
+        this.remove(waiter.job);
+        waiter.job.reject(asMediaError(error, "system_failed", "No memory could be given to the decoder"));
+        return "left";
       }
     }
   }
 
   /** An idle child that can have the waiter's room, if need be after others gave way. */
-  #childFor(waiter: Waiter<Memory>): DecoderChild<Memory> | undefined {
+  #childFor(waiter: Waiter<Memory>): DecoderChild<Memory> | "coming" | "none" {
     const { payloadBytes, headerBytes } = waiter.refusal;
     const canTake = (child: DecoderChild<Memory>): boolean =>
       this.#rooms.canTake(child.owner, payloadBytes, headerBytes);
     const ready = (): DecoderChild<Memory> | undefined => this.#decoders.idle().find(canTake);
     const idle = this.#decoders.idle();
+    if (idle.length === 0 || this.#retirement) return ready() ?? "coming"; // there is nothing to be done until a child is idle
+    const countedOn = this.#countedOn(waiter);
     const child = ready();
-    if (child || idle.length === 0 || this.#retirement) return child;
-    const living = this.#decoders.living();
-    if (waiter.isPatient && living.some(canTake)) return undefined; // as soon as that one is idle
-    const idleOwners = ownersOf(idle);
-    // A busy child is counted on for a while only: nobody knows how long it works.
-    this.#evict(waiter, waiter.isPatient ? ownersOf(living) : idleOwners);
+    if (child) return child;
+    if (countedOn.some(canTake)) return "coming"; // as soon as that one is idle
+    const isComing = this.#rooms.giveUpSpareRooms(payloadBytes, headerBytes, ownersOf(countedOn));
     const helped = ready();
-    if (helped || this.#retire(waiter) || waiter.isPatient) return helped;
-    if (!this.#rooms.shortenQuarantine(payloadBytes, headerBytes, idleOwners)) return undefined;
-    const atLast = ready();
-    if (!atLast) this.#retire(waiter);
-    return atLast;
+    if (helped) return helped;
+    if (this.#retire(waiter)) return "coming";
+    if (!isComing || waiter.isPatient) return isComing ? "coming" : "none";
+    this.#rooms.shortenQuarantine(payloadBytes, headerBytes, ownersOf(idle));
+    return ready() ?? (this.#retire(waiter) ? "coming" : "none");
   }
 
-  /** Has rooms given back that are only kept for later use, until it is enough to wait for the end of quarantine. */
-  #evict({ refusal: { payloadBytes, headerBytes } }: Waiter<Memory>, owners: ReadonlySet<number>): void {
-    while (!this.#rooms.wouldFitLater(owners, payloadBytes, headerBytes) && this.#rooms.onShortage?.()) {}
+  /** A busy child is counted on for a while only: nobody knows how long it works. */
+  #countedOn({ isPatient }: Waiter<Memory>): readonly DecoderChild<Memory>[] {
+    return isPatient ? this.#decoders.living() : this.#decoders.idle();
   }
 
   #retire({ refusal: { payloadBytes, headerBytes } }: Waiter<Memory>): boolean {

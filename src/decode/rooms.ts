@@ -44,6 +44,11 @@ export interface RoomSource<Memory extends RoomMemory> {
   /** Whether one of these owners, which are idle, could take it later, or without them it would fit, when quarantine is over. */
   wouldFitLater(owners: ReadonlySet<number>, payloadBytes: number, headerBytes?: number): boolean;
   /**
+   * Has rooms given back that are only kept for later use, no more than needed, until {@link wouldFitLater} holds; none when it
+   * would not help. @returns whether it holds now
+   */
+  giveUpSpareRooms(payloadBytes: number, headerBytes: number, owners: ReadonlySet<number>): boolean;
+  /**
    * Ends the quarantine of rooms, oldest first and no more than needed, until one of these owners can take such a room or it
    * would fit without them. @returns whether that is so now
    */
@@ -54,6 +59,4 @@ export interface RoomSource<Memory extends RoomMemory> {
   onHostRefused: ((payloadBytes: number, headerBytes: number) => void) | null;
   /** Called when a room that was refused may be had now; in the middle of things, so nothing is to be taken at once. */
   onRoom: (() => void) | null;
-  /** Gives one room back that is kept for later use only; false when there is none left. Set by whoever keeps them. */
-  readonly onShortage: (() => boolean) | null;
 }

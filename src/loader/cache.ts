@@ -5,6 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { HttpFacts } from "../fetch/index.ts";
+import type { SpareRoom } from "../nixl/index.ts";
 import { HttpFreshness, type Validators } from "./http_freshness.ts";
 import type { SharedTensor } from "./shared_tensor.ts";
 
@@ -130,15 +131,19 @@ export class MediaCache {
     this.#misses += 1;
   }
 
-  /** Gives one room back: of those that nobody else has, the one whose use is longest ago. @returns false when there is none */
-  evictOne(): boolean {
+  /** Tensors that nobody else has, the one whose use is longest ago in front. */
+  spare(): SpareRoom[] {
+    const spare: SpareRoom[] = [];
     for (const key of this.#tensors?.rkeys() ?? []) {
-      if ((this.#tensors?.peek(key)?.users ?? 2) > 1) continue;
-      this.#evictions += 1;
-      this.#tensors?.delete(key);
-      return true;
+      const tensor = this.#tensors?.peek(key);
+      if (!tensor || tensor.users > 1) continue;
+      const giveUp = (): void => {
+        this.#evictions += 1;
+        this.#tensors?.delete(key);
+      };
+      spare.push({ room: tensor.room, giveUp });
     }
-    return false;
+    return spare;
   }
 
   /** Gives everything back. */

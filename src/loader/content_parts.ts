@@ -104,27 +104,45 @@ export function parseChatRequest(request: unknown): ChatRequest {
   );
 }
 
-/** The media parts of all messages, in their order. @throws MediaError request_invalid */
-export function mediaPartsOf(request: ChatRequest): MediaPart[] {
-  return request.messages.flatMap(({ content }) =>
-    Array.isArray(content) ? content.filter(isMediaPart).map(parseMediaPart) : [],
-  );
+/**
+ * The media parts of all messages, in their order.
+ * @param most parts; more are refused before any is looked at
+ * @throws MediaError request_invalid
+ */
+export function mediaPartsOf(request: ChatRequest, most: number): MediaPart[] {
+  const parts: unknown[] = [];
+  for (const { content } of request.messages) {
+    if (!Array.isArray(content)) continue;
+    for (const part of content) if (isMediaPart(part)) parts.push(part);
+  }
+  if (parts.length > most) {
+    throw new MediaError("request_invalid", `The request has ${parts.length} media: at most ${most} are taken`);
+  }
+  return parts.map(parseMediaPart);
 }
 
-/** The messages with empty strings in place of inline media: a worker is not sent twice what it reads from memory. */
+/**
+ * The messages as they are now, with empty strings in place of inline media: a worker is not sent twice what it reads from
+ * memory.
+ */
 export function withoutInlineMedia(messages: readonly ChatMessage[]): ChatMessage[] {
   return messages.map((message) => {
-    if (!Array.isArray(message.content)) return message;
-    return { ...message, content: message.content.map((part) => (isMediaPart(part) ? withoutDataUrl(part) : part)) };
+    if (!Array.isArray(message.content)) return { ...message };
+    return { ...message, content: message.content.map((part) => (isMediaPart(part) ? withoutDataUrls(part) : part)) };
   });
 }
 
-function withoutDataUrl(part: { readonly type: MediaPartType }): unknown {
-  const reference: unknown = (part as Record<string, unknown>)[part.type];
-  if (isInline(reference)) return { ...part, [part.type]: "" };
-  if (typeof reference !== "object" || reference === null || !("url" in reference) || !isInline(reference.url))
-    return part;
-  return { ...part, [part.type]: { ...reference, url: "" } };
+/** Under each of the names: a part says which it uses, but may have others. */
+function withoutDataUrls(part: object): object {
+  const names = Object.keys(PART_KINDS).filter((name) => Object.hasOwn(part, name));
+  const references = names.map((name) => [name, withoutDataUrl((part as Record<string, unknown>)[name])]);
+  return { ...part, ...Object.fromEntries(references) };
+}
+
+function withoutDataUrl(reference: unknown): unknown {
+  if (isInline(reference)) return "";
+  if (typeof reference !== "object" || reference === null || !("url" in reference)) return reference;
+  return isInline(reference.url) ? { ...reference, url: "" } : reference;
 }
 
 /** Leading white space is no protection: URL parsers drop it. */

@@ -4,9 +4,9 @@ import type { MediaPart } from "./content_parts.ts";
 import { type MediaSlot, mayPassOn } from "./messages.ts";
 
 /** How the media of one request are loaded. */
-export interface PartLoading {
-  /** One medium, into a slot. */
-  readonly load: (part: MediaPart, url: string, signal: AbortSignal) => Promise<MediaSlot>;
+export interface PartLoading<Loaded extends Disposable> {
+  /** One medium, which is the caller's of {@link loadParts} in the end. */
+  readonly load: (part: MediaPart, url: string, signal: AbortSignal) => Promise<Loaded>;
   /** Judges a URL that is passed on unfetched. @throws MediaError */
   readonly checkUrl: (url: string) => void;
   readonly passesOn: boolean;
@@ -19,10 +19,13 @@ export interface PartLoading {
  * A slot for each part. When one fails, the others are given up, what they have is given back, and only then this fails.
  * @throws MediaError what failed first
  */
-export async function loadParts(parts: readonly MediaPart[], loading: PartLoading): Promise<MediaSlot[]> {
+export async function loadParts<Loaded extends Disposable>(
+  parts: readonly MediaPart[],
+  loading: PartLoading<Loaded>,
+): Promise<MediaSlot<Loaded>[]> {
   const siblings = new AbortController();
   const signal = loading.signal ? AbortSignal.any([loading.signal, siblings.signal]) : siblings.signal;
-  const slots: MediaSlot[] = [];
+  const slots: MediaSlot<Loaded>[] = [];
   let failure: { readonly error: unknown } | null = null;
   const waiting = parts.entries();
   const work = async (): Promise<void> => {
@@ -40,14 +43,18 @@ export async function loadParts(parts: readonly MediaPart[], loading: PartLoadin
   await Promise.all(Array.from({ length: workers }, work));
   failure ??= abortOf(loading.signal);
   if (failure === null) return slots;
-  for (const slot of slots) if (slot && "Decoded" in slot) slot.Decoded.dispose();
+  for (const slot of slots) if (slot && "Decoded" in slot) slot.Decoded[Symbol.dispose]();
   throw failure.error;
 }
 
-async function slotOf(part: MediaPart, loading: PartLoading, signal: AbortSignal): Promise<MediaSlot> {
+async function slotOf<Loaded extends Disposable>(
+  part: MediaPart,
+  loading: PartLoading<Loaded>,
+  signal: AbortSignal,
+): Promise<MediaSlot<Loaded>> {
   if (part.url === null) return { UuidOnly: part.uuid ?? "" };
   try {
-    return await loading.load(part, part.url, signal);
+    return { Decoded: await loading.load(part, part.url, signal) };
   } catch (error) {
     if (!loading.passesOn || !mayPassOn(error, part.kind)) throw error;
     loading.checkUrl(part.url); // sound was not fetched, so nobody has judged its URL yet

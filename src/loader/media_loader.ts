@@ -4,11 +4,11 @@ import { describeRoom, NixlAgent } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
 import type { MediaDescriptor } from "../tensor/index.ts";
 import { type CacheStats, MediaCache } from "./cache.ts";
-import { mediaPartsOf, parseChatRequest } from "./content_parts.ts";
+import { mediaPartsOf, parseChatRequest, withoutInlineMedia } from "./content_parts.ts";
 import { type HoldStats, Holds } from "./holds.ts";
 import { loadParts } from "./load_parts.ts";
 import { type LoadSource, MediaDecoder } from "./media_decoder.ts";
-import { LoadedMessages } from "./messages.ts";
+import { LoadedMessages, type MediaSlot } from "./messages.ts";
 import {
   type LoadMessagesOptions,
   type LoadOptions,
@@ -16,6 +16,7 @@ import {
   loadOptionsSchema,
   type MediaLoaderOptions,
   mediaLoaderOptionsSchema,
+  type RequestLimits,
 } from "./options.ts";
 import type { SharedTensor } from "./shared_tensor.ts";
 import { TensorSupply } from "./supply.ts";
@@ -51,6 +52,14 @@ interface Parts {
   readonly cache: MediaCache;
   readonly holds: Holds;
   readonly tenants: Tenants;
+  readonly requests: RequestLimits;
+}
+
+/** A tensor that is loaded and no descriptor has yet. */
+interface LoadedTensor extends Disposable {
+  readonly tensor: SharedTensor;
+  /** Ends its part of the tenant's share. */
+  readonly endHold: () => void;
 }
 
 /**
@@ -66,7 +75,7 @@ export class MediaLoader implements AsyncDisposable {
     this.#parts = parts;
     const { decoder, agent, cache, holds } = parts;
     this.#supply = new TensorSupply(decoder.fetcher, (...job) => decoder.decodeEncoded(...job), cache);
-    decoder.pool.onShortage = () => cache.evictOne();
+    decoder.pool.spareRooms = () => cache.spare();
     agent.onNotification = ({ message }) => holds.releaseByKey(Buffer.from(message).toString("latin1"));
   }
 
@@ -76,7 +85,7 @@ export class MediaLoader implements AsyncDisposable {
    */
   static async create(options: MediaLoaderOptions = {}): Promise<MediaLoader> {
     const settings = parseOptions(mediaLoaderOptionsSchema, options, "loader options");
-    const { agent: agentOptions, cache, maxHoldMs, releaseKeys, tenants, ...decoderSettings } = settings;
+    const { agent: agentOptions, cache, maxHoldMs, releaseKeys, tenants, requests, ...decoderSettings } = settings;
     const cacheBytes = cache.bytes ?? cacheBytesFromEnv();
     // The decoders start while the agent is created, which blocks this thread. What the policy does not say the environment
     // does, which is why it goes on as it was given.
@@ -92,6 +101,7 @@ export class MediaLoader implements AsyncDisposable {
         cache: new MediaCache(cacheBytes, cache.freshness),
         holds: new Holds(maxHoldMs, releaseKeys),
         tenants: new Tenants(tenants),
+        requests,
       });
     } catch (error) {
       await opening.then(
@@ -155,16 +165,7 @@ export class MediaLoader implements AsyncDisposable {
    * @throws MediaError whatever was wrong with source, medium or machine
    */
   async load(source: LoadSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
-    const parsed = parseOptions(loadOptionsSchema, options, "load options");
-    const { decoder, tenants } = this.#parts;
-    const { url, wanted } = decoder.want(source, parsed);
-    const endLoad = tenants.beginLoad(parsed.tenant);
-    try {
-      const tensor = await this.#supply.acquire(url, wanted, parsed.signal);
-      return this.#describe(tensor, parsed.tenant);
-    } finally {
-      endLoad();
-    }
+    return this.#describe(await this.#acquire(source, options));
   }
 
   /**
@@ -176,19 +177,19 @@ export class MediaLoader implements AsyncDisposable {
   async loadMessages(request: unknown, options: LoadMessagesOptions = {}): Promise<LoadedMessages> {
     const { onDecodeError, signal, ...common } = parseOptions(loadMessagesOptionsSchema, options, "load options");
     const chat = parseChatRequest(request);
-    const parts = mediaPartsOf(chat);
+    const { decoder, requests, tenants } = this.#parts;
+    const parts = mediaPartsOf(chat, requests.maxMedia);
+    const messages = withoutInlineMedia(chat.messages); // now: the request is the caller's again while this waits
     const mediaIoKwargs = (common.mediaIoKwargs ?? chat.media_io_kwargs) as LoadOptions["mediaIoKwargs"];
     const slots = await loadParts(parts, {
-      load: async ({ type }, url, partSignal) => {
-        const part = { type, [type]: { url } } as LoadSource;
-        return { Decoded: await this.load(part, { ...common, mediaIoKwargs, signal: partSignal }) };
-      },
-      checkUrl: (url) => this.#parts.decoder.fetcher.checkUrl(url),
+      load: ({ type }, url, partSignal) =>
+        this.#acquire({ type, [type]: { url } } as LoadSource, { ...common, mediaIoKwargs, signal: partSignal }),
+      checkUrl: (url) => decoder.fetcher.checkUrl(url),
       passesOn: onDecodeError === "passthrough",
-      concurrency: this.#parts.tenants.loadsLeft(common.tenant),
+      concurrency: Math.min(requests.concurrency, tenants.loadsLeft(common.tenant)),
       signal,
     });
-    return new LoadedMessages(chat.messages, parts, slots);
+    return new LoadedMessages(messages, parts, this.#describeAll(slots));
   }
 
   /** Ends loads, decoders, registration and agent, in that order; idempotent. */
@@ -207,16 +208,28 @@ export class MediaLoader implements AsyncDisposable {
     return this.dispose();
   }
 
-  /** The descriptor takes over the caller's share of the tensor. */
-  #describe(tensor: SharedTensor, tenant: string | undefined): MediaDescriptor {
-    const { decoder, holds, tenants } = this.#parts;
-    let endHold: () => void;
+  /** The tensor of a source, which counts as the tenant's from now on. */
+  async #acquire(source: LoadSource, options: LoadOptions): Promise<LoadedTensor> {
+    const parsed = parseOptions(loadOptionsSchema, options, "load options");
+    const { decoder, tenants } = this.#parts;
+    const { url, wanted } = decoder.want(source, parsed);
+    const endLoad = tenants.beginLoad(parsed.tenant);
     try {
-      endHold = tenants.beginHold(tenant, tensor);
-    } catch (error) {
-      tensor.release();
-      throw error;
+      const tensor = await this.#supply.acquire(url, wanted, parsed.signal);
+      try {
+        return loadedTensor(tensor, tenants.beginHold(parsed.tenant, tensor));
+      } catch (error) {
+        tensor.release();
+        throw error;
+      }
+    } finally {
+      endLoad();
     }
+  }
+
+  /** The descriptor takes over what is given; its time runs from now. */
+  #describe({ tensor, endHold }: LoadedTensor): MediaDescriptor {
+    const { decoder, holds } = this.#parts;
     const lease = holds.begin(tensor, endHold);
     try {
       return describeRoom(decoder.pool, tensor.room, tensor.tensor, tensor.tensor.contentHash, lease);
@@ -225,6 +238,30 @@ export class MediaLoader implements AsyncDisposable {
       throw error;
     }
   }
+
+  /** All at once, when the last one is there: none is given back for its age while others are still on their way. */
+  #describeAll(slots: readonly MediaSlot<LoadedTensor>[]): MediaSlot[] {
+    const described: MediaSlot[] = [];
+    try {
+      for (const slot of slots) {
+        described.push("Decoded" in slot ? { Decoded: this.#describe(slot.Decoded) } : slot);
+      }
+      return described;
+    } catch (error) {
+      for (const slot of described) if ("Decoded" in slot) slot.Decoded.dispose();
+      // The one that failed was given back already.
+      for (const slot of slots.slice(described.length + 1)) if ("Decoded" in slot) slot.Decoded[Symbol.dispose]();
+      throw error;
+    }
+  }
+}
+
+function loadedTensor(tensor: SharedTensor, endHold: () => void): LoadedTensor {
+  const dispose = (): void => {
+    tensor.release();
+    endHold();
+  };
+  return { tensor, endHold, [Symbol.dispose]: dispose };
 }
 
 /** `DYN_MULTIMODAL_LOADER_CACHE_GB`, in bytes; what is no positive number means no cache, as it does elsewhere in the fleet. */

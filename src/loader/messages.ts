@@ -2,17 +2,11 @@
 import { type ErrorCode, MediaError } from "../errors.ts";
 import type { MediaKind } from "../fetch/index.ts";
 import type { MediaDescriptor } from "../tensor/index.ts";
-import {
-  type ChatMessage,
-  type MediaPart,
-  type MediaPartType,
-  PART_KINDS,
-  withoutInlineMedia,
-} from "./content_parts.ts";
+import { type ChatMessage, type MediaPart, type MediaPartType, PART_KINDS } from "./content_parts.ts";
 
 /** One medium of a worker's request: its tensor's descriptor, a URL that is left to the worker, or a name that it knows. */
-export type MediaSlot =
-  | { readonly Decoded: MediaDescriptor }
+export type MediaSlot<Decoded = MediaDescriptor> =
+  | { readonly Decoded: Decoded }
   | { readonly Url: string }
   | { readonly UuidOnly: string };
 
@@ -55,12 +49,15 @@ export class LoadedMessages implements Disposable {
   readonly multi_modal_uuids?: { readonly [Type in MediaPartType]?: readonly (string | null)[] };
   readonly extra_args: ExtraArgs;
 
-  /** @param slots one for each part */
+  /**
+   * @param messages the request's, without inline media
+   * @param slots one for each part
+   */
   constructor(messages: readonly ChatMessage[], parts: readonly MediaPart[], slots: readonly MediaSlot[]) {
     this.multi_modal_data = grouped(parts, slots);
     const uuids = parts.map(({ uuid }) => uuid);
     if (uuids.some((uuid) => uuid !== null)) this.multi_modal_uuids = grouped(parts, uuids);
-    this.extra_args = { messages: withoutInlineMedia(messages), ...hashesOf(parts, slots) };
+    this.extra_args = { messages, ...hashesOf(parts, slots) };
   }
 
   /** Descriptors of what was decoded, those of each type of part in order. */

@@ -49,6 +49,16 @@ const cacheOptionsSchema = z.strictObject({
     ),
 });
 
+const requestLimitsSchema = z.strictObject({
+  maxMedia: z
+    .int()
+    .nonnegative()
+    .default(1000)
+    .describe("Most media of one chat request; one with more is refused before anything is fetched"),
+  concurrency: z.int().positive().default(32).describe("Most media of one chat request that are loaded at a time"),
+});
+export type RequestLimits = z.output<typeof requestLimitsSchema>;
+
 const tenantLimit = z.int().positive().nullable().default(null);
 
 /** What a loader takes: the same, and the settings of what it hands out. */
@@ -75,6 +85,7 @@ export const mediaLoaderOptionsSchema = mediaDecoderOptionsSchema.extend({
     })
     .prefault({})
     .describe("The share of each tenant that loads name: maxBytes, maxLoads"),
+  requests: requestLimitsSchema.prefault({}).describe("What one chat request may ask for: maxMedia, concurrency"),
   agent: nixlAgentOptionsSchema
     .prefault({})
     .describe("NIXL agent: name, backend, progressDelayMicroseconds, drainIntervalMs"),

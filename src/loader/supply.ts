@@ -122,7 +122,8 @@ export class TensorSupply {
   #stable(source: MediaSource): { source: MediaSource; digest: boolean } {
     if (!this.#cache.enabled) return { source, digest: false };
     if (!(source instanceof Uint8Array || source instanceof ArrayBuffer)) return { source, digest: true };
-    if (source.byteLength > MOST_COPIED_BYTES) return { source, digest: false };
+    // An empty one is refused where it is taken; one whose memory was handed to somebody else cannot even be copied.
+    if (source.byteLength === 0 || source.byteLength > MOST_COPIED_BYTES) return { source, digest: false };
     return { source: new Uint8Array(source instanceof Uint8Array ? source : new Uint8Array(source)), digest: true };
   }
 }

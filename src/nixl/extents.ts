@@ -104,9 +104,11 @@ export class FreeExtents {
     return this.#extents;
   }
 
-  copy(): FreeExtents {
+  /** A copy with more space, which must not overlap what is there. */
+  with(more: readonly Extent[]): FreeExtents {
     const copy = new FreeExtents();
-    copy.#extents = [...this.#extents];
+    const added = more.map(({ offset, byteLength }) => ({ offset, byteLength, freedAt: 0 }));
+    copy.#extents = [...this.#extents, ...added].sort((a, b) => a.offset - b.offset);
     copy.#mergedAbove = this.#mergedAbove;
     return copy;
   }

@@ -50,3 +50,28 @@ export function isInTheWay(
   const end = Math.ceil((place.offset + place.byteLength) / unit) * unit;
   return extent.offset < end && extent.offset + extent.byteLength > start;
 }
+
+/**
+ * The fewest of the first entries with which there is a fit; null when there is none with all of them, which is asked first since
+ * it is then asked again and again. Few are enough most often, and more make the question dearer: they are doubled, then halved.
+ */
+export function fewestThatFit<Entry>(
+  entries: readonly Entry[],
+  fitWith: (some: readonly Entry[]) => Fit | null,
+): { readonly some: readonly Entry[]; readonly fit: Fit } | null {
+  let fit = fitWith(entries);
+  if (!fit) return null;
+  let [tooFew, enough] = [-1, entries.length];
+  for (let count = 0; tooFew < count && count < enough; count = Math.max(1, count * 2)) {
+    const earlier = fitWith(entries.slice(0, count));
+    if (earlier) [fit, enough] = [earlier, count];
+    else tooFew = count;
+  }
+  while (enough - tooFew > 1) {
+    const count = Math.floor((tooFew + enough) / 2);
+    const earlier = fitWith(entries.slice(0, count));
+    if (earlier) [fit, enough] = [earlier, count];
+    else tooFew = count;
+  }
+  return { some: entries.slice(0, enough), fit };
+}

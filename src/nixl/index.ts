@@ -18,5 +18,5 @@ export {
   readOptionsSchema,
 } from "./reader.ts";
 export type { Room } from "./room.ts";
-export { type QuarantineState, SlabPool } from "./slab_pool.ts";
+export { type QuarantineState, SlabPool, type SpareRoom } from "./slab_pool.ts";
 export { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";

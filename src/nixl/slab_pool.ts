@@ -14,12 +14,12 @@ import { AddressRange, PAGE_BYTES, roundToPages } from "../../ffi/memory.ts";
 import { MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import type { NixlAgent } from "./agent.ts";
-import { type Fit, isInTheWay } from "./fit.ts";
+import { type Fit, fewestThatFit, isInTheWay } from "./fit.ts";
 import { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
 import { Quarantine } from "./quarantine.ts";
 import { type ReturnedExtent, Room } from "./room.ts";
 import { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";
-import { Slabs } from "./slabs.ts";
+import { type OwnedExtent, Slabs } from "./slabs.ts";
 
 /** Rooms that were given back and rest for the sake of slow readers. */
 export interface QuarantineState {
@@ -28,6 +28,13 @@ export interface QuarantineState {
   readonly bytes: number;
   /** Rooms whose time was cut short since there was no other room: a slow reader of one may have read something else. */
   readonly shortened: number;
+}
+
+/** A room that is kept for later use only, as a cache keeps it. */
+export interface SpareRoom {
+  readonly room: Room;
+  /** Has its keeper give the room back. */
+  readonly giveUp: () => void;
 }
 
 const NOBODY: ReadonlySet<OwnerId> = new Set();
@@ -43,7 +50,7 @@ export class SlabPool implements Disposable {
   readonly #quarantine = new Quarantine((room) => this.#slabs.giveBack(room));
   #shortened = 0;
   #registered: { readonly agent: NixlAgent; readonly registration: NativeRegistration } | null = null;
-  readonly #rooms = new Set<Room>();
+  readonly #rooms = new Map<Room, OwnerId>();
   #roomBytes = 0;
   #disposed = false;
   /** Told of each slab before the first room in it is given; set by whoever runs the owners. */
@@ -55,8 +62,8 @@ export class SlabPool implements Disposable {
    * called in the middle of things, so whoever wants to take a room does it a little later.
    */
   onRoom: (() => void) | null = null;
-  /** Asked to give one room back that is kept for later use only, as a cache does; false when there is none left. */
-  onShortage: (() => boolean) | null = null;
+  /** Asked, when there is no room, for those that could be given up, the one that is missed least in front; set by whoever keeps them. */
+  spareRooms: (() => readonly SpareRoom[]) | null = null;
 
   /** Creates and maps all slabs. Rooms can be given from then on. @throws MediaError system_failed, invalid_options */
   constructor(options: SlabPoolOptions = {}) {
@@ -147,8 +154,27 @@ export class SlabPool implements Disposable {
    * quarantine is over: whether it is enough to wait for that.
    */
   wouldFitLater(owners: ReadonlySet<OwnerId>, payloadBytes: number, headerBytes: number = PAGE_BYTES): boolean {
-    const byteLength = totalBytes(payloadBytes, headerBytes);
-    return this.#fitAfter(this.#quarantine.rooms.length, owners, byteLength) !== null;
+    return this.#fitIf(this.#quarantine.rooms, owners, totalBytes(payloadBytes, headerBytes)) !== null;
+  }
+
+  /**
+   * Has {@link spareRooms} given up until {@link wouldFitLater} holds: of as few of the first ones as will do, those that are in
+   * the way; none when even all of them would not do.
+   * @returns whether it holds now
+   */
+  giveUpSpareRooms(
+    payloadBytes: number,
+    headerBytes: number = PAGE_BYTES,
+    owners: ReadonlySet<OwnerId> = NOBODY,
+  ): boolean {
+    if (this.wouldFitLater(owners, payloadBytes, headerBytes)) return true;
+    const spare = (this.spareRooms?.() ?? []).map((entry) => ({ ...entry, ...this.#ownedExtentOf(entry.room) }));
+    const needed = fewestThatFit(spare, (some) =>
+      this.#fitIf([...this.#quarantine.rooms, ...some], owners, totalBytes(payloadBytes, headerBytes)),
+    );
+    if (!needed) return false;
+    for (const entry of needed.some) if (isInTheWay(needed.fit, entry, this.slabBytes)) entry.giveUp();
+    return true;
   }
 
   /**
@@ -162,16 +188,12 @@ export class SlabPool implements Disposable {
     owners: ReadonlySet<OwnerId> = NOBODY,
   ): boolean {
     const byteLength = totalBytes(payloadBytes, headerBytes);
-    let [tooFew, enough] = [-1, this.#quarantine.rooms.length];
-    let fit = this.#fitAfter(enough, owners, byteLength);
-    while (fit && enough - tooFew > 1) {
-      const count = Math.floor((tooFew + enough) / 2);
-      const earlier = this.#fitAfter(count, owners, byteLength);
-      if (earlier) [fit, enough] = [earlier, count];
-      else tooFew = count;
-    }
-    if (!fit) return false;
-    this.#endQuarantine(fit, enough);
+    const needed = fewestThatFit(this.#quarantine.rooms, (some) => this.#fitIf(some, owners, byteLength));
+    if (!needed) return false;
+    const ended = needed.some.filter((room) => isInTheWay(needed.fit, room, this.slabBytes));
+    this.#quarantine.remove(new Set(ended));
+    this.#shortened += ended.length;
+    for (const room of ended) this.#slabs.giveBack(room);
     return true;
   }
 
@@ -182,8 +204,8 @@ export class SlabPool implements Disposable {
 
   /**
    * Memory for a tensor in the owner's slabs, with at least `headerBytes` in front of it. Another slab is given to the
-   * owner when its own are full. This process itself, which does not wait in line for room, gets it at the cost of what
-   * {@link onShortage} gives back and of quarantine, when there is no other.
+   * owner when its own are full. This process itself, which does not wait in line for room, gets it at the cost of
+   * {@link spareRooms} and of quarantine, when there is no other.
    * @param payloadBytes bytes of the tensor
    * @param headerBytes bytes that go in front of the tensor for hashing, one page unless said otherwise
    * @throws MediaError medium_exceeds_pool when it can never fit, no_room when it does not fit now, closed; what
@@ -215,7 +237,7 @@ export class SlabPool implements Disposable {
       if (returned.isLast) this.#rooms.delete(room);
       this.#giveBack(owner, returned);
     });
-    this.#rooms.add(room);
+    this.#rooms.set(room, owner);
     return room;
   }
 
@@ -224,7 +246,7 @@ export class SlabPool implements Disposable {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#quarantine.dispose();
-    for (const room of this.#rooms) room.dispose();
+    for (const room of this.#rooms.keys()) room.dispose();
     this.#slabs.dispose();
     try {
       this.#registered?.agent.deregister(this.#registered.registration);
@@ -259,27 +281,23 @@ export class SlabPool implements Disposable {
   #takeUnderPressure(owner: OwnerId, payloadBytes: number, headerBytes: number): number | null {
     if (owner !== HOST_OWNER) return null;
     const byteLength = totalBytes(payloadBytes, headerBytes);
-    while (!this.wouldFitLater(HOST, payloadBytes, headerBytes) && this.onShortage?.()) {}
+    if (!this.giveUpSpareRooms(payloadBytes, headerBytes, HOST)) return null;
     if (!this.shortenQuarantine(payloadBytes, headerBytes, HOST)) return null;
     return this.#slabs.take(owner, byteLength);
   }
 
-  /** Where there would be a place if so many of the oldest rooms in quarantine were free. */
-  #fitAfter(count: number, owners: ReadonlySet<OwnerId>, byteLength: number): Fit | null {
-    const ended = this.#quarantine.rooms.slice(0, count);
+  /** Where there would be a place for one of these owners, or without all of them, if this space were given back. */
+  #fitIf(given: readonly OwnedExtent[], owners: ReadonlySet<OwnerId>, byteLength: number): Fit | null {
     for (const owner of owners) {
-      const fit = this.#slabs.fit(owner, NOBODY, byteLength, ended);
+      const fit = this.#slabs.fit(owner, NOBODY, byteLength, given);
       if (fit) return fit;
     }
-    return this.#slabs.fit(null, owners, byteLength, ended);
+    return this.#slabs.fit(null, owners, byteLength, given);
   }
 
-  #endQuarantine(fit: Fit, count: number): void {
-    const oldest = this.#quarantine.rooms.slice(0, count);
-    const ended = oldest.filter((room) => isInTheWay(fit, room, this.slabBytes));
-    this.#quarantine.remove(new Set(ended));
-    this.#shortened += ended.length;
-    for (const room of ended) this.#slabs.giveBack(room);
+  #ownedExtentOf(room: Room): OwnedExtent {
+    const { offset, byteLength } = room;
+    return { owner: this.#rooms.get(room) ?? HOST_OWNER, extent: { offset, byteLength } };
   }
 }
 

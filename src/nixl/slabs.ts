@@ -150,20 +150,23 @@ export class Slabs implements Disposable {
     byteLength: number,
     ended: readonly OwnedExtent[] = [],
   ): Fit | null {
+    const parts = Map.groupBy([...this.#scrubbing.values(), ...ended], (part) => part.owner);
     const copies = new Map<OwnerId, FreeExtents>();
-    for (const part of [...this.#scrubbing.values(), ...ended]) {
-      const free = copies.get(part.owner) ?? this.#owners.get(part.owner)?.free.copy();
-      if (!free) continue;
-      free.add(part.extent);
-      copies.set(part.owner, free);
-    }
+    const freeOf = (other: OwnerId): FreeExtents | undefined => {
+      const free = copies.get(other) ?? this.#owners.get(other)?.free;
+      const more = parts.get(other);
+      if (!free || !more || copies.has(other)) return free;
+      const copy = free.with(more.map(({ extent }) => extent));
+      copies.set(other, copy);
+      return copy;
+    };
     return findFit({
       slabs: this.#all,
       slabBytes: this.#settings.slabBytes,
       byteLength,
       owner,
       isLeaving: (other) => leaving.has(other) || other === HOST_OWNER || !this.isAlive(other),
-      freeOf: (other) => copies.get(other) ?? this.#owners.get(other)?.free,
+      freeOf,
     });
   }
 

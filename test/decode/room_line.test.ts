@@ -89,19 +89,47 @@ describe("media that are refused room wait in line", () => {
     expectNothingLeft(line);
   });
 
-  test("and smaller media that come later do not take what they wait for, though there is room for them now", async () => {
-    const line = await open();
+  test("and smaller media that come later do not take what is on its way to them, though there is room now", async () => {
+    const line = await open({ quarantinePatienceMs: LONG_MS });
     const held = await fill(line, LARGE);
-    (await line.decode(SMALL)).room.dispose(); // beside the large ones
+    held[0]?.publish();
+    held.shift()?.dispose(); // for the large one, when its quarantine is over
     const order: string[] = [];
     const jobs = [await waiting(line, LARGE), await waiting(line, SMALL)].map(async ({ job }, index) => {
       held.push((await job).room);
       order.push(index === 0 ? "large" : "small");
     });
+    expect(order).toEqual([]);
     held.shift()?.dispose();
     await Promise.all(jobs);
     expect(order).toEqual(["large", "small"]);
     for (const room of held) room.dispose();
+    expectNothingLeft(line);
+  });
+
+  test("and do not keep smaller ones waiting for what nobody can tell when it comes", async () => {
+    const line = await open({ quarantinePatienceMs: 20 });
+    const held = await fill(line, LARGE);
+    const large = await waiting(line, LARGE);
+    const larger = await waiting(line, WHOLE);
+    for (let index = 0; index < 3; index++) held.push((await line.decode(SMALL)).room);
+    expect(line.pool.roomQueueLength).toBe(2);
+    for (const room of held.splice(0)) room.dispose();
+    for (const { job } of [large, larger]) held.push((await job).room);
+    for (const room of held) room.dispose();
+    expectNothingLeft(line);
+  });
+
+  test("and those behind them that need less go first when there is room for those alone", async () => {
+    const line = await open();
+    const held = [...(await fill(line, HALF)), ...(await fill(line, HALF))];
+    const large = await waiting(line, LARGE);
+    const half = await waiting(line, HALF);
+    held.shift()?.dispose();
+    held.push((await half.job).room);
+    expect(line.pool.roomQueueLength).toBe(1);
+    for (const room of held) room.dispose();
+    (await large.job).room.dispose();
     expectNothingLeft(line);
   });
 
@@ -156,8 +184,10 @@ describe("media that are refused room wait in line", () => {
 
 describe("a medium that waits for room", () => {
   test("leaves the line at once when it is given up, and those behind it go on", async () => {
-    const line = await open();
+    const line = await open({ quarantinePatienceMs: LONG_MS });
     const held = await fill(line, LARGE);
+    held[0]?.publish();
+    held.shift()?.dispose(); // for the large one, when its quarantine is over
     const controller = new AbortController();
     const large = await waiting(line, LARGE, controller.signal);
     const small = await waiting(line, SMALL);
@@ -259,39 +289,35 @@ describe("what a cache keeps", () => {
     const kept: Room[] = [];
     for (let index = 0; index < 4; index++) kept.push((await line.decode(HALF)).room);
     for (const room of kept) room.publish();
-    const cache = { kept, asked: 0 };
-    line.slabs.onShortage = () => {
-      cache.asked += 1;
-      const room = kept.shift();
-      room?.dispose(describedUntil);
-      return room !== undefined;
-    };
-    return { line, cache };
+    line.slabs.spareRooms = () =>
+      kept.map((room) => ({ room, giveUp: () => kept.splice(kept.indexOf(room), 1)[0]?.dispose(describedUntil) }));
+    return { line, kept };
   }
 
-  test("is given back one by one, until there is room and no longer", async () => {
-    const { line, cache } = await openWithCache(-LONG_MS - 1000);
+  test("is given back until there is room and no longer", async () => {
+    const { line, kept } = await openWithCache(-LONG_MS - 1000);
     const { room } = await line.decode(LARGE);
-    expect([cache.asked, cache.kept.length]).toEqual([2, 2]);
+    expect(kept.length).toBe(2);
     expect(line.slabs.quarantine).toEqual({ rooms: 0, bytes: 0, shortened: 0 });
     room.dispose();
-    for (const other of cache.kept) other.dispose();
+    for (const other of kept) other.dispose();
   });
 
   test("is not given back for what will be there when quarantine is over", async () => {
-    const { line, cache } = await openWithCache(undefined, { quarantinePatienceMs: 50 });
+    const { line, kept } = await openWithCache(undefined, { quarantinePatienceMs: 50 });
     const { room } = await line.decode(LARGE);
-    expect([cache.asked, line.slabs.quarantine.shortened]).toEqual([2, 2]);
+    expect([kept.length, line.slabs.quarantine.shortened]).toEqual([2, 2]);
     room.dispose();
-    for (const other of cache.kept) other.dispose();
+    for (const other of kept) other.dispose();
   });
 
-  test("is asked for no more when nothing is left of it", async () => {
-    const { line, cache } = await openWithCache(-LONG_MS - 1000, { roomTimeoutMs: 50 });
-    const held = cache.kept.splice(0);
+  test("stays when giving it back would not make the room", async () => {
+    const { line, kept } = await openWithCache(-LONG_MS - 1000, { roomTimeoutMs: 50 });
+    const held = [kept[0], kept[2]];
+    kept.splice(0, 4, ...kept.filter((room) => !held.includes(room)));
     await expect(line.decode(LARGE)).rejects.toMatchObject({ code: "no_room" });
-    expect(cache.asked).toBeGreaterThan(0);
-    for (const room of held) room.dispose();
+    expect(kept.length).toBe(2);
+    for (const room of [...held, ...kept]) room?.dispose();
     expectNothingLeft(line);
   });
 });

@@ -131,7 +131,7 @@ describe("a chat request", () => {
         },
       ],
     });
-    expect(mediaPartsOf(request).map(({ type, url, uuid }) => [type, url ?? uuid])).toEqual([
+    expect(mediaPartsOf(request, 4).map(({ type, url, uuid }) => [type, url ?? uuid])).toEqual([
       ["image_url", "https://a/1"],
       ["video_url", "https://a/2"],
       ["audio_url", "https://a/3"],
@@ -141,8 +141,15 @@ describe("a chat request", () => {
 
   test("has none when its messages are text", () => {
     for (const messages of [[], [{ role: "user", content: "image_url" }], [{ content: {} }], [{ content: 5 }]]) {
-      expect(mediaPartsOf(parseChatRequest({ messages }))).toEqual([]);
+      expect(mediaPartsOf(parseChatRequest({ messages }), 0)).toEqual([]);
     }
+  });
+
+  test("with more media than may be is refused before any is looked at, however many messages they are in", async () => {
+    const messages = [1, 2].map(() => ({ content: [{ type: "image_url" }, { type: "text" }, { type: "video_url" }] }));
+    const error = await refusal((async () => mediaPartsOf({ messages }, 3))());
+    expect(error).toMatchObject({ code: "request_invalid", status: 400 });
+    expect(error.message).toBe("The request has 4 media: at most 3 are taken");
   });
 
   test.each([[null], [undefined], ["text"], [[]], [{}], [{ messages: {} }], [{ messages: [5] }], [{ messages: [[]] }]])(
@@ -177,6 +184,18 @@ describe("inline media", () => {
       { content: inline },
     ]);
     expect(before).toEqual(copy);
+  });
+
+  test("are taken out under names that the part's type does not use, too", () => {
+    const part = {
+      type: "image_url",
+      image_url: null,
+      video_url: { url: inline, x: 1 },
+      audio_url: inline,
+      uuid: "mine",
+    };
+    const [message] = withoutInlineMedia([{ content: [part] }]);
+    expect(message?.content).toEqual([{ ...part, video_url: { url: "", x: 1 }, audio_url: "" }]);
   });
 
   test.each([["DATA:image/png;base64,QUJD"], [" \n\tdata:,x"], ["Data:;base64,"]])("are seen in %p too", (url) => {

@@ -209,6 +209,50 @@ describe("requests that are not formed as they should be", () => {
   });
 });
 
+describe("a request with many media", () => {
+  test("has them loaded a few at a time", async () => {
+    await using narrow = await MediaLoader.create({ ...LOCAL, requests: { concurrency: 3 } });
+    let most = 0;
+    using slow = await startOrigin((socket) => {
+      most = Math.max(most, slow.open);
+      setTimeout(async () => socket.end(answer(await mediaBytes("rgb.png"))), 20);
+    });
+    using loaded = await narrow.loadMessages(user(...Array.from({ length: 12 }, (_, n) => image(slow.url(`/${n}`)))));
+    expect(loaded.descriptors.length).toBe(12);
+    expect(slow.connections).toBe(12);
+    expect(most).toBe(3);
+  });
+
+  test("is refused at once when they are too many, and nothing is fetched", async () => {
+    using canary = await startMediaOrigin();
+    const request = user(...Array.from({ length: 1001 }, () => image(canary.url("/rgb.png"))));
+    const error = await refusal(loader.loadMessages(request));
+    expect(error).toMatchObject({ code: "request_invalid", status: 400 });
+    expect(canary.connections).toBe(0);
+  });
+
+  test("has all of them for the whole time that descriptors are held, from the last one on", async () => {
+    await using brief = await MediaLoader.create({ ...LOCAL, maxHoldMs: 150 });
+    using slow = await startOrigin((socket) =>
+      setTimeout(async () => socket.end(answer(await mediaBytes("gray.png"))), 400),
+    );
+    using loaded = await brief.loadMessages(user(image(origin.url("/rgb.png")), image(slow.url())));
+    expect(loaded.descriptors.map(({ localPayload }) => localPayload === null)).toEqual([false, false]);
+    expect(brief.stats.holds).toMatchObject({ held: 2, leaked: 0 });
+  });
+});
+
+test("a request may be changed by its owner as soon as it was handed over", async () => {
+  const request = user(image(origin.url("/rgb.png")), { type: "text", text: "Is it red?" });
+  const before = structuredClone(request);
+  const loading = loader.loadMessages(request);
+  const [message] = request.messages;
+  message?.content.splice(0);
+  if (message) message.role = "system";
+  using loaded = await loading;
+  expect(loaded.extra_args.messages).toEqual(before.messages);
+});
+
 describe("a request's own settings", () => {
   const clip = () => user(video(origin.url("/h264.mp4")));
 

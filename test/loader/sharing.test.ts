@@ -186,6 +186,16 @@ describe("the cache", () => {
     expect(second?.nixlDescriptor.addr).toBe(first.nixlDescriptor.addr);
   });
 
+  test("refuses bytes that somebody else has taken over, as without one", async () => {
+    await using loader = await MediaLoader.create({ ...LOCAL, cache: { bytes: 2 ** 24 } });
+    const bytes = new Uint8Array(await mediaBytes("rgb.png"));
+    structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+    const error = await refusal(loader.load(bytes));
+    await using without = await MediaLoader.create(LOCAL);
+    expect(error.code).toBe((await refusal(without.load(bytes))).code);
+    expect(error.status).toBe(400);
+  });
+
   test.each([
     ["0.0625", true],
     ["0", false],

@@ -186,27 +186,36 @@ describe("under pressure", () => {
     const pool = openPool(2);
     const kept = [published(pool, 1, WHOLE), published(pool, 1, WHOLE)];
     pool.removeOwner(1);
-    let asked = 0;
-    pool.onShortage = () => {
-      asked += 1;
-      const room = kept.pop();
-      room?.dispose();
-      return room !== undefined;
-    };
+    pool.spareRooms = () => kept.map((room) => ({ room, giveUp: () => room.dispose() }));
     const room = pool.take(HOST_OWNER, WHOLE);
-    expect([asked, kept.length, pool.quarantine.shortened]).toEqual([1, 1, 1]);
+    expect(kept.map((other) => other.disposed)).toEqual([true, false]);
+    expect(pool.quarantine.shortened).toBe(1);
     expect(isAll(room.payload, 0)).toBe(true); // it was another owner's
   });
 
-  test("a cache that has nothing left is asked no more, and the refusal is as ever", () => {
-    const pool = openPool(1);
+  test("nothing that is kept is given up when that would not help, and the refusal is as ever", () => {
+    const pool = openPool(2);
     using _ = pool.take(1, 1);
-    let asked = 0;
+    const kept = [pool.take(1, PAGE_BYTES), pool.take(1, PAGE_BYTES)];
     let refused = 0;
-    pool.onShortage = () => ++asked < 3;
+    pool.spareRooms = () => kept.map((room) => ({ room, giveUp: () => room.dispose() }));
     pool.onHostRefused = () => refused++;
-    expect(() => pool.take(HOST_OWNER, WHOLE)).toThrow(noRoom);
-    expect([asked, refused]).toEqual([3, 1]);
+    expect(() => pool.take(HOST_OWNER, 2 * SLAB - PAGE_BYTES)).toThrow(noRoom);
+    expect(refused).toBe(1);
+    expect(kept.map((room) => room.disposed)).toEqual([false, false]);
+  });
+
+  test("of what is kept, as few of the first are given up as will do, and of those what is in the way", () => {
+    const pool = openPool(2);
+    const quarter = WHOLE / 4 - PAGE_BYTES;
+    const kept = [1, 2, 1, 2, 1, 2, 1, 2].map((owner) => pool.take(owner, quarter));
+    pool.spareRooms = () => kept.map((room) => ({ room, giveUp: () => room.dispose() }));
+    expect(pool.giveUpSpareRooms(2 * quarter, PAGE_BYTES, new Set([2]))).toBe(true);
+    // The first two of owner 2, and with them one of owner 1 that is older but of no use.
+    expect(kept.map((room) => room.disposed)).toEqual([false, true, false, true, false, false, false, false]);
+    expect(pool.canTake(2, 2 * quarter)).toBe(true);
+    expect(pool.giveUpSpareRooms(2 * quarter, PAGE_BYTES, new Set([2]))).toBe(true);
+    expect(kept.filter((room) => room.disposed).length).toBe(2);
   });
 });
 
