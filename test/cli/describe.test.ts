@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { closeSync, constants, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +15,7 @@ const started: { kill: (signal: "SIGKILL") => void }[] = [];
 afterEach(() => {
   for (const process of started.splice(0)) process.kill("SIGKILL");
 });
+afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("describe", () => {
   test("prints a line per medium in the order of the files, and nothing else on stdout or stderr", async () => {
