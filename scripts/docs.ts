@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { ENVIRONMENT } from "../ffi/environment.ts";
+import { audioOptionsSchema } from "../src/decode/audio/options.ts";
 import { imageOptionsSchema } from "../src/decode/image/options.ts";
 import { videoOptionsSchema } from "../src/decode/video/options.ts";
 import { ERROR_CODES } from "../src/errors.ts";
@@ -23,13 +24,14 @@ interface JsonSchema {
 }
 
 const TABLES: Record<string, () => string> = {
-  loader: () => optionsTable(mediaLoaderOptionsSchema, { image: true, video: true, fetch: true }),
+  loader: () => optionsTable(mediaLoaderOptionsSchema, { image: true, video: true, audio: true, fetch: true }),
   fetch: () => optionsTable(fetchPolicySchema, {}),
   load: () => optionsTable(loadMessagesOptionsSchema, { mediaIoKwargs: true }),
   read: () => optionsTable(readOptionsSchema, {}),
   reader: () => optionsTable(mediaReaderOptionsSchema, {}),
   image: () => optionsTable(imageOptionsSchema, {}),
   video: () => optionsTable(videoOptionsSchema, {}),
+  audio: () => optionsTable(audioOptionsSchema, {}),
   environment: () =>
     table(
       ["variable", "default", "meaning"],

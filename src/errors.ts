@@ -60,6 +60,8 @@ export const ERROR_CODES = {
   limit_exceeded: { status: 400, retryable: false, meaning: "dimensions or decoded size are over the limit" },
   no_video_stream: { status: 400, retryable: false, meaning: "the container holds no video" },
   no_frames: { status: 400, retryable: false, meaning: "not one frame of the clip could be decoded" },
+  no_audio_stream: { status: 400, retryable: false, meaning: "the container holds no sound" },
+  no_samples: { status: 400, retryable: false, meaning: "not one sample of the sound could be decoded" },
   frame_count_invalid: { status: 400, retryable: false, meaning: "more frames wanted than there are, or none known" },
   shape_mismatch: { status: 400, retryable: false, meaning: "the bytes are not as many as shape and dtype make" },
   payload_empty: { status: 400, retryable: false, meaning: "a tensor without bytes has no use here" },

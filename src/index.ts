@@ -1,5 +1,5 @@
 /**
- * nixl-media: decodes images and clips once, names them by content hash, leaves the tensors in NIXL-registered memory and
+ * nixl-media: decodes images, clips and sound once, names them by content hash, leaves the tensors in NIXL-registered memory and
  * hands out small JSON descriptors that workers read them by.
  */
 export { ERROR_CODES, type ErrorCode, MediaError } from "./errors.ts";

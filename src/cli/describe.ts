@@ -62,6 +62,7 @@ async function parseArguments(args: string[]) {
     options: {
       video: { type: "string" },
       image: { type: "string" },
+      audio: { type: "string" },
       input: { type: "string" },
       "allow-internal": { type: "boolean", default: false },
       "hash-video": { type: "boolean", default: false },
@@ -74,6 +75,7 @@ async function parseArguments(args: string[]) {
   const options = {
     image: jsonOption("image", values.image),
     video: jsonOption("video", values.video),
+    audio: jsonOption("audio", values.audio),
     hashVideo: values["hash-video"],
     fetch: values["allow-internal"] ? INTERNAL : undefined,
     maxHoldMs: LONGEST_HOLD_MS,

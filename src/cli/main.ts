@@ -6,13 +6,13 @@ import { complain, errorLine } from "./output.ts";
 
 const HELP = `nixl-media ${packageJson.version}: decodes media into NIXL-registered memory and describes them
 
-usage: nixl-media describe SOURCE… [--input FILE] [--image JSON] [--video JSON] [--hash-video] [--allow-internal] [--no-hold]
+usage: nixl-media describe SOURCE… [--input FILE] [--image JSON] [--video JSON] [--audio JSON] [--hash-video] [--allow-internal] [--no-hold]
          prints one descriptor line per medium, then holds the memory until stdin closes or a signal comes
          SOURCE             a path, or an http:, https:, data: or file: URL
          --input            takes more sources from FILE, one a line: data URLs may be too long for an argument
          --allow-internal   URLs may name addresses and ports, and lead to this machine and private networks
-         --image, --video   settings of this server, e.g. --video '{"num_frames":8,"limits":{"max_alloc":1000000000}}'
-         --hash-video       clips get a content hash too (images always do)
+         --image, --video, --audio   settings of this server, e.g. --video '{"num_frames":8,"limits":{"max_alloc":1000000000}}'
+         --hash-video       clips get a content hash too (images and sounds always do)
          --no-hold          ends at once after the last line
        nixl-media read [--out FILE]
          reads the media whose descriptor lines come on stdin; FILE.png gets a picture (a contact sheet for a clip),

@@ -1,6 +1,12 @@
 /** What a decoder child's answer must be, given what it was asked: it has met hostile bytes, so its word counts for nothing. */
 import { MediaError } from "../errors.ts";
-import { type ColorType, isImageMetadata, tensorByteLength } from "../tensor/index.ts";
+import {
+  type ColorType,
+  isAudioMetadata,
+  isImageMetadata,
+  isVideoMetadata,
+  tensorByteLength,
+} from "../tensor/index.ts";
 import type { DecodedTensor } from "./contract.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory } from "./rooms.ts";
@@ -16,10 +22,19 @@ export function checkAnswer<Memory extends RoomMemory>(
   tensor: DecodedTensor,
   room: Memory | null,
 ): Memory {
-  const isSound = request.kind === "image" ? isImage(tensor) : isClip(tensor, request.hashVideo);
-  if (!room || !isSound || tensor.dtype !== "UINT8" || tensor.byteLength > room.payloadBytes) throw misfit();
+  if (!room || !isOfKind(request, tensor) || tensor.byteLength > room.payloadBytes) throw misfit();
   if (tensorByteLength(tensor.shape, tensor.dtype) !== tensor.byteLength) throw misfit();
   return room;
+}
+
+function isOfKind({ kind, hashVideo }: DecodeRequest, tensor: DecodedTensor): boolean {
+  if (kind === "audio") return isSound(tensor);
+  return tensor.dtype === "UINT8" && (kind === "image" ? isImage(tensor) : isClip(tensor, hashVideo));
+}
+
+function isSound({ shape, dtype, metadata, contentHash }: DecodedTensor): boolean {
+  const channels = isAudioMetadata(metadata) ? metadata.Audio.channels : null;
+  return shape.length === 2 && shape[1] === channels && dtype === "FLOAT32" && contentHash !== null;
 }
 
 function isImage({ shape, metadata, contentHash }: DecodedTensor): boolean {
@@ -28,7 +43,7 @@ function isImage({ shape, metadata, contentHash }: DecodedTensor): boolean {
 }
 
 function isClip({ shape, metadata, contentHash }: DecodedTensor, hashVideo: boolean): boolean {
-  const frames = isImageMetadata(metadata) ? null : metadata.Video.sampled_timestamps.length;
+  const frames = isVideoMetadata(metadata) ? metadata.Video.sampled_timestamps.length : null;
   return shape.length === 4 && shape[3] === 3 && shape[0] === frames && (hashVideo || contentHash === null);
 }
 

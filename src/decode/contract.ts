@@ -1,5 +1,5 @@
 /**
- * What a decode program (image, video) is given and what it answers. Decode programs run in a decoder child only; the
+ * What a decode program (image, video, audio) is given and what it answers. Decode programs run in a decoder child only; the
  * parent process never calls them.
  */
 import { type DataType, hashContiguous, type MediaMetadata } from "../tensor/index.ts";
@@ -23,7 +23,7 @@ export interface DecodeRoom {
 
 /** Paths of the native parts that decoders use; null where one was not found. */
 export interface NativeDecoders {
-  /** The ffmpeg program: without it there are no clips. */
+  /** The ffmpeg program: without it there are neither clips nor sound. */
   readonly ffmpegPath: string | null;
   /** libturbojpeg: without it JPEG is decoded with a copy. */
   readonly turboJpegPath: string | null;

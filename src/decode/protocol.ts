@@ -19,10 +19,10 @@ export const FILE_TAG = 2 ** 52;
 
 /** What is decoded, and how. */
 export interface DecodeRequest {
-  readonly kind: "image" | "video";
-  /** Settings of that kind, as the schemas in image/options.ts and video/options.ts take them. */
+  readonly kind: "image" | "video" | "audio";
+  /** Settings of that kind, as the schemas in image/options.ts, video/options.ts and audio/options.ts take them. */
   readonly settings: unknown;
-  /** Whether a clip gets a content hash. Images always do. */
+  /** Whether a clip gets a content hash. Images and sounds always do. */
   readonly hashVideo: boolean;
 }
 
@@ -67,6 +67,8 @@ const CHILD_CODES = [
   "limit_exceeded",
   "no_video_stream",
   "no_frames",
+  "no_audio_stream",
+  "no_samples",
   "frame_count_invalid",
   "no_room",
   "medium_exceeds_pool",

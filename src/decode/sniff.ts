@@ -11,13 +11,21 @@ import { ByteReader } from "./byte_reader.ts";
 export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
 
 /** Short names of ffmpeg's demuxers, as its `-f` option takes them. */
-export const DEMUXERS = ["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "wav", "flac", "mp3", "flv", "asf"] as const;
+export const DEMUXERS = [
+  ...(["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "flv", "asf"] as const),
+  ...(["wav", "flac", "mp3", "aac", "aiff", "caf", "amr"] as const),
+] as const;
 export type Demuxer = (typeof DEMUXERS)[number];
 
 export type SniffResult =
   | { readonly kind: "image"; readonly format: SniffedImageFormat }
-  /** A container of video or audio. `name` is for messages. */
-  | { readonly kind: "container"; readonly demuxer: Demuxer; readonly name: string }
+  /** A container of video or audio. `name` is for messages; `holds` is what it is for, as far as its beginning tells. */
+  | {
+      readonly kind: "container";
+      readonly demuxer: Demuxer;
+      readonly name: string;
+      readonly holds: "video" | "audio";
+    }
   /** Anything else. `name` is for messages ("SVG", "text", "unknown data"); it never repeats the bytes. */
   | { readonly kind: "refused"; readonly name: string };
 
@@ -29,7 +37,14 @@ interface Signature {
 }
 
 const image = (format: SniffedImageFormat): SniffResult => ({ kind: "image", format });
-const container = (demuxer: Demuxer, name: string): SniffResult => ({ kind: "container", demuxer, name });
+const container = (demuxer: Demuxer, name: string): SniffResult => ({
+  ...{ kind: "container", demuxer, name },
+  holds: "video",
+});
+const sound = (demuxer: Demuxer, name: string): SniffResult => ({
+  ...{ kind: "container", demuxer, name },
+  holds: "audio",
+});
 const refused = (name: string): SniffResult => ({ kind: "refused", name });
 
 const MP4 = container("mov", "MP4/QuickTime");
@@ -52,8 +67,9 @@ const SIGNATURES: readonly Signature[] = [
   { at: 0, bytes: "qoif", result: image("Qoi") },
   { at: 0, bytes: "\x1a\x45\xdf\xa3", result: container("matroska", "Matroska/WebM") },
   { at: 0, bytes: "DKIF", result: container("ivf", "IVF") },
-  { at: 0, bytes: "OggS", result: container("ogg", "Ogg") },
-  { at: 0, bytes: "fLaC", result: container("flac", "FLAC") },
+  { at: 0, bytes: "fLaC", result: sound("flac", "FLAC") },
+  { at: 0, bytes: "caff", result: sound("caf", "CAF") },
+  { at: 0, bytes: "#!AMR", result: sound("amr", "AMR") },
   { at: 0, bytes: "FLV\x01", result: container("flv", "FLV") },
   { at: 0, bytes: "\x30\x26\xb2\x75\x8e\x66\xcf\x11", result: container("asf", "ASF") },
   { at: 0, bytes: "%PDF-", result: refused("PDF") },
@@ -93,6 +109,13 @@ const HEIF_BRANDS = new Set(["heic", "heix", "heim", "heis", "hevc", "hevx", "he
 /** Brands of the still-image container itself, which say nothing about the codec: the compatible brands do. */
 const HEIF_CONTAINER_BRANDS = new Set(["mif1", "mif2", "msf1", "miaf"]);
 
+/** First bytes of sound in Ogg: Opus, Vorbis, FLAC, Speex. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const OGG_SOUND = /^(?:OpusHead|\x01vorbis|\x7fFLAC|Speex {3})/;
+
+/** Brands of MP4 files that hold sound alone. */
+const SOUND_BRANDS = new Set(["M4A ", "M4B ", "M4P "]);
+
 /** DIB header sizes that occur in BMP files: OS/2 1 and 2, Windows 3, its V2 to V5. */
 const DIB_HEADER_SIZES = new Set([12, 16, 40, 52, 56, 64, 108, 124]);
 
@@ -112,10 +135,12 @@ export function sniffMedia(bytes: Uint8Array): SniffResult {
   }
   return (
     sniffRiff(bytes) ??
+    sniffOgg(bytes) ??
     sniffIsoBoxes(bytes) ??
     sniffSmallImages(bytes) ??
     sniffTransportStream(bytes) ??
     sniffMp3(bytes) ??
+    sniffAdts(bytes) ??
     sniffText(bytes) ??
     refused("unknown data")
   );
@@ -126,13 +151,20 @@ function latin1(bytes: Uint8Array, at: number, length: number): string {
   return String.fromCharCode(...bytes.subarray(at, at + length));
 }
 
+/** The first packet, behind a page header with one lacing value, tells the codec (RFC 3533, section 6). */
+function sniffOgg(bytes: Uint8Array): SniffResult | null {
+  if (latin1(bytes, 0, 4) !== "OggS") return null;
+  return OGG_SOUND.test(latin1(bytes, 28, 8)) ? sound("ogg", "Ogg") : container("ogg", "Ogg");
+}
+
 function sniffRiff(bytes: Uint8Array): SniffResult | null {
   const id = latin1(bytes, 0, 4);
+  if (id === "FORM" && /^AIF[FC]$/.test(latin1(bytes, 8, 4))) return sound("aiff", "AIFF");
   if (id !== "RIFF" && id !== "RF64" && id !== "BW64") return null;
   const form = latin1(bytes, 8, 4);
   if (form === "WEBP") return image("WebP");
   if (form === "AVI ") return container("avi", "AVI");
-  if (form === "WAVE") return container("wav", "WAV");
+  if (form === "WAVE") return sound("wav", "WAV");
   return refused("RIFF file of another form");
 }
 
@@ -155,6 +187,7 @@ function sniffIsoBoxes(bytes: Uint8Array): SniffResult | null {
   if (judged.some((brand) => HEIF_BRANDS.has(brand))) return refused("HEIC");
   if (HEIF_CONTAINER_BRANDS.has(major)) return refused("HEIF of another codec");
   if (major === "crx ") return refused("CR3");
+  if (SOUND_BRANDS.has(major)) return sound("mov", "MPEG-4 audio");
   return MP4;
 }
 
@@ -180,12 +213,13 @@ function sniffTransportStream(bytes: Uint8Array): SniffResult | null {
   return null;
 }
 
-/** An ID3v2 tag in front of MP3 (or FLAC), or an MPEG audio frame header of layer III. */
+/** An ID3v2 tag in front of MP3 (or FLAC, or AAC), or an MPEG audio frame header of layer III. */
 function sniffMp3(bytes: Uint8Array): SniffResult | null {
   if (latin1(bytes, 0, 3) === "ID3" && bytes.length >= 10) {
     // The tag's size is four times seven bits and leaves out its own ten bytes (id3.org, ID3v2.4, section 3.1).
     const size = [6, 7, 8, 9].reduce((sum, at) => sum * 128 + ((bytes[at] ?? 0) & 0x7f), 0);
-    return latin1(bytes, 10 + size, 4) === "fLaC" ? container("flac", "FLAC") : container("mp3", "MP3");
+    if (latin1(bytes, 10 + size, 4) === "fLaC") return sound("flac", "FLAC");
+    return sniffAdts(bytes.subarray(10 + size)) ?? sound("mp3", "MP3");
   }
   const [first = 0, second = 0, third = 0] = bytes;
   const version = (second >> 3) & 3;
@@ -193,7 +227,17 @@ function sniffMp3(bytes: Uint8Array): SniffResult | null {
   const isFrameHeader = first === 0xff && (second & 0xe0) === 0xe0 && version !== 1 && layer === 1;
   const bitrateIndex = third >> 4;
   const isValid = bitrateIndex !== 0 && bitrateIndex !== 15 && ((third >> 2) & 3) !== 3;
-  return isFrameHeader && isValid ? container("mp3", "MP3") : null;
+  return isFrameHeader && isValid ? sound("mp3", "MP3") : null;
+}
+
+/** AAC in ADTS frames: a header, and another one where its frame ends (ISO/IEC 13818-7, section 6.2). */
+function sniffAdts(bytes: Uint8Array): SniffResult | null {
+  const isHeader = (at: number): boolean =>
+    bytes[at] === 0xff && ((bytes[at + 1] ?? 0) & 0xf6) === 0xf0 && (((bytes[at + 2] ?? 0) >> 2) & 15) < 13;
+  if (!isHeader(0)) return null;
+  const [, , , fourth = 0, fifth = 0, sixth = 0] = bytes;
+  const frameBytes = ((fourth & 3) << 11) | (fifth << 3) | (sixth >> 5);
+  return frameBytes >= 7 && isHeader(frameBytes) ? sound("aac", "AAC") : null;
 }
 
 function sniffText(bytes: Uint8Array): SniffResult | null {

@@ -30,6 +30,14 @@ const mediaPartSchema = z.looseObject({
   uuid: uuidSchema,
 });
 
+/** OpenAI's part for sound in the request itself. */
+const INPUT_AUDIO = "input_audio";
+const inputAudioSchema = z.looseObject({
+  type: z.literal(INPUT_AUDIO),
+  input_audio: z.looseObject({ data: z.string().min(1), format: z.string().nullish() }).nullish(),
+  uuid: uuidSchema,
+});
+
 interface MediaReference {
   readonly url?: string | null | undefined;
   readonly uuid?: string | null | undefined;
@@ -37,16 +45,27 @@ interface MediaReference {
 }
 
 /** A part as it stands in a chat request, e.g. `{type: "image_url", image_url: {url: "https://…"}}`. */
-export type ContentPart = {
-  readonly [Type in MediaPartType]: {
-    readonly type: Type;
-    readonly uuid?: string | null | undefined;
-    readonly [field: string]: unknown;
-  } & { readonly [Name in Type]?: string | MediaReference | null | undefined };
-}[MediaPartType];
+export type ContentPart =
+  | {
+      readonly [Type in MediaPartType]: {
+        readonly type: Type;
+        readonly uuid?: string | null | undefined;
+        readonly [field: string]: unknown;
+      } & { readonly [Name in Type]?: string | MediaReference | null | undefined };
+    }[MediaPartType]
+  | InputAudioPart;
+
+/** Sound in the request itself, base64; its `format` is ignored, since formats are told from the bytes. */
+export interface InputAudioPart {
+  readonly type: typeof INPUT_AUDIO;
+  readonly input_audio?: { readonly data: string; readonly format?: string | null | undefined } | null | undefined;
+  readonly uuid?: string | null | undefined;
+  readonly [field: string]: unknown;
+}
 
 /** A part after it was checked: it has a URL, a name, or both. */
 export interface MediaPart {
+  /** The worker's slot that it goes to. */
   readonly type: MediaPartType;
   readonly kind: MediaKind;
   readonly url: string | null;
@@ -54,27 +73,45 @@ export interface MediaPart {
 }
 
 /** Whether something is a part that carries a medium, well formed or not. */
-export function isMediaPart(part: unknown): part is { readonly type: MediaPartType } {
+export function isMediaPart(part: unknown): part is { readonly type: MediaPartType | typeof INPUT_AUDIO } {
   if (typeof part !== "object" || part === null || !("type" in part)) return false;
-  return typeof part.type === "string" && Object.hasOwn(PART_KINDS, part.type);
+  return typeof part.type === "string" && (part.type === INPUT_AUDIO || Object.hasOwn(PART_KINDS, part.type));
 }
 
 /** @throws MediaError request_invalid, for one with neither URL nor uuid too */
 export function parseMediaPart(part: unknown): MediaPart {
-  const result = mediaPartSchema.safeParse(part);
-  if (!result.success) {
-    throw new MediaError(
-      "request_invalid",
-      `The content part is not formed as it should be: ${describeIssues(result.error)}`,
-    );
-  }
-  const { type } = result.data;
-  const reference = result.data[type];
-  const url = reference?.url || null;
-  const uuid = result.data.uuid ?? reference?.uuid ?? null;
+  const { type, url, uuid } = isInputAudio(part) ? inputAudioOf(part) : referenceOf(part);
   if (url === null && uuid === null)
     throw new MediaError("request_invalid", `A part of type ${type} has neither a URL nor a uuid`);
   return { type, kind: PART_KINDS[type], url, uuid };
+}
+
+function referenceOf(part: unknown): Omit<MediaPart, "kind"> {
+  const { type, uuid, ...references } = parsed(mediaPartSchema, part);
+  const reference = references[type];
+  return { type, url: reference?.url || null, uuid: uuid ?? reference?.uuid ?? null };
+}
+
+/** As a data URL, which is what it is but for its beginning. */
+function inputAudioOf(part: unknown): Omit<MediaPart, "kind"> {
+  const { input_audio, uuid } = parsed(inputAudioSchema, part);
+  const subtype = /^[\w.+-]{1,40}$/.exec(input_audio?.format ?? "")?.[0];
+  const mediaType = subtype === undefined ? "" : `audio/${subtype}`;
+  const url = input_audio ? `data:${mediaType};base64,${input_audio.data}` : null;
+  return { type: "audio_url", url, uuid: uuid ?? null };
+}
+
+function isInputAudio(part: unknown): boolean {
+  return isMediaPart(part) && part.type === INPUT_AUDIO;
+}
+
+function parsed<Part>(schema: z.ZodType<Part>, part: unknown): Part {
+  const result = schema.safeParse(part);
+  if (result.success) return result.data;
+  throw new MediaError(
+    "request_invalid",
+    `The content part is not formed as it should be: ${describeIssues(result.error)}`,
+  );
 }
 
 const chatRequestSchema = z.looseObject({
@@ -135,8 +172,15 @@ export function withoutInlineMedia(messages: readonly ChatMessage[]): ChatMessag
 /** Under each of the names: a part says which it uses, but may have others. */
 function withoutDataUrls(part: object): object {
   const names = Object.keys(PART_KINDS).filter((name) => Object.hasOwn(part, name));
-  const references = names.map((name) => [name, withoutDataUrl((part as Record<string, unknown>)[name])]);
-  return { ...part, ...Object.fromEntries(references) };
+  const fields = part as Record<string, unknown>;
+  const references = names.map((name) => [name, withoutDataUrl(fields[name])]);
+  const sound = fields[INPUT_AUDIO];
+  const isInlineSound = typeof sound === "object" && sound !== null && "data" in sound;
+  return {
+    ...part,
+    ...Object.fromEntries(references),
+    ...(isInlineSound ? { [INPUT_AUDIO]: { ...sound, data: "" } } : {}),
+  };
 }
 
 function withoutDataUrl(reference: unknown): unknown {

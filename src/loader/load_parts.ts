@@ -57,7 +57,7 @@ async function slotOf<Loaded extends Disposable>(
     return { Decoded: await loading.load(part, part.url, signal) };
   } catch (error) {
     if (!loading.passesOn || !mayPassOn(error, part.kind)) throw error;
-    loading.checkUrl(part.url); // sound was not fetched, so nobody has judged its URL yet
+    loading.checkUrl(part.url); // what was not fetched nobody has judged yet
     return { Url: part.url };
   }
 }

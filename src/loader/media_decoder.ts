@@ -8,7 +8,7 @@ import { MediaError } from "../errors.ts";
 import { fetchPolicyFromEnv, MediaFetcher, type MediaKind, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
-import { DecodedMedia, type PayloadLease } from "../tensor/index.ts";
+import { DecodedMedia, FLOAT32, type PayloadLease } from "../tensor/index.ts";
 import { type ContentPart, isMediaPart, parseMediaPart } from "./content_parts.ts";
 import { enabledSettings, type MediaSettings, settingsFor } from "./media_settings.ts";
 import {
@@ -152,21 +152,25 @@ function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: bo
   const requestFor = (start: Uint8Array): DecodeRequest => {
     const sniffed = sniffMedia(start);
     if (sniffed.kind === "refused") throw new MediaError("media_unsupported", `${sniffed.name} is not decoded`);
-    const found = sniffed.kind === "image" ? "image" : "video";
-    if (kind !== null && kind !== found) {
+    const found = kind ?? (sniffed.kind === "image" ? "image" : sniffed.holds);
+    // Clips have sound, and what holds sound most often may hold pictures: there the decoder has the say.
+    if ((found === "image") !== (sniffed.kind === "image")) {
       const name = sniffed.kind === "image" ? sniffed.format : sniffed.name;
-      throw new MediaError("media_unsupported", `${name} was sent as ${kind}, and is not decoded as such`);
+      throw new MediaError("media_unsupported", `${name} was sent as ${found}, and is not decoded as such`);
     }
-    // Images always have a hash, and one that clips are to have makes no other image.
+    // Images and sounds always have a hash, and one that clips are to have makes no other ones.
     return { kind: found, settings: enabledSettings(settings, found), hashVideo: found === "video" && hashVideo };
   };
-  const deciding = kind === "image" ? settings.image : [settings, hashVideo];
+  const deciding = kind === "image" || kind === "audio" ? settings[kind] : [settings, hashVideo];
   return { kind, requestFor, settingsKey: JSON.stringify(deciding) };
 }
 
 function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {
-  const { shape, metadata, contentHash } = tensor;
-  const media = DecodedMedia.fromTypedArray(room.payload, shape, { metadata, contentHash });
+  const { shape, dtype, metadata, contentHash } = tensor;
+  const { payload } = room;
+  const array =
+    dtype === FLOAT32 ? new Float32Array(payload.buffer, payload.byteOffset, payload.byteLength / 4) : payload;
+  const media = DecodedMedia.fromTypedArray(array, shape, { metadata, contentHash });
   const lease = {
     media,
     bytes: media.bytes,

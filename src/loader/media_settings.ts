@@ -1,5 +1,6 @@
 /** How a request's media are decoded: the server's settings, or the request's own within the server's limits. */
 import { z } from "zod";
+import { audioOptionsSchema } from "../decode/audio/options.ts";
 import { imageOptionsSchema } from "../decode/image/options.ts";
 import { videoOptionsSchema } from "../decode/video/options.ts";
 import { MediaError } from "../errors.ts";
@@ -10,11 +11,12 @@ import { describeIssues } from "../options.ts";
 export interface MediaSettings {
   readonly image: z.output<typeof imageOptionsSchema> | null;
   readonly video: z.output<typeof videoOptionsSchema> | null;
+  readonly audio: z.output<typeof audioOptionsSchema> | null;
 }
 
 const requestedSchema = z.record(z.string(), z.unknown()).nullish();
 
-/** `media_io_kwargs` of a request. Settings of modalities that are decoded elsewhere are no concern here. */
+/** `media_io_kwargs` of a request. Settings of modalities that are not taken here are no concern. */
 export const mediaIoKwargsSchema = z
   .strictObject({ image: requestedSchema, video: requestedSchema, audio: requestedSchema })
   .nullish();
@@ -30,10 +32,11 @@ export type MediaIoKwargs = z.input<typeof mediaIoKwargsSchema>;
 export function settingsFor(server: MediaSettings, requested: unknown): MediaSettings {
   const result = mediaIoKwargsSchema.safeParse(requested);
   if (!result.success) throw invalid("media_io_kwargs", result.error);
-  const { image, video } = result.data ?? {};
+  const { image, video, audio } = result.data ?? {};
   return {
     image: image && server.image ? replaced("image", imageOptionsSchema, image, server.image) : server.image,
     video: video && server.video ? replaced("video", videoOptionsSchema, video, server.video) : server.video,
+    audio: audio && server.audio ? replaced("audio", audioOptionsSchema, audio, server.audio) : server.audio,
   };
 }
 
@@ -42,7 +45,7 @@ export function settingsFor(server: MediaSettings, requested: unknown): MediaSet
  * @throws MediaError modality_not_enabled
  */
 export function enabledSettings(settings: MediaSettings, kind: MediaKind): object {
-  const enabled = kind === "audio" ? null : settings[kind];
+  const enabled = settings[kind];
   if (enabled === null) throw new MediaError("modality_not_enabled", `Model does not support ${kind} inputs`);
   return enabled;
 }

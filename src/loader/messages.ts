@@ -29,10 +29,12 @@ const PASSED_ON: ReadonlySet<ErrorCode> = new Set([
   "media_corrupt",
   "no_video_stream",
   "no_frames",
+  "no_audio_stream",
+  "no_samples",
   "ffmpeg_unavailable",
 ]);
 
-/** Whether a worker may be left a medium whose loading failed so. Sound is not decoded here at all. */
+/** Whether a worker may be left a medium whose loading failed so; sound, too, where it is not taken here at all. */
 export function mayPassOn(error: unknown, kind: MediaKind): boolean {
   if (!(error instanceof MediaError)) return false;
   return PASSED_ON.has(error.code) || (kind === "audio" && error.code === "modality_not_enabled");

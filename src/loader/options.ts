@@ -1,5 +1,6 @@
 /** Settings of a loader: one schema, which is the types and the documentation. */
 import { z } from "zod";
+import { audioOptionsSchema } from "../decode/audio/options.ts";
 import { imageOptionsSchema } from "../decode/image/options.ts";
 import { decoderPoolOptionsSchema } from "../decode/options.ts";
 import { videoOptionsSchema } from "../decode/video/options.ts";
@@ -20,7 +21,11 @@ export const mediaDecoderOptionsSchema = z.strictObject({
     .nullable()
     .prefault({})
     .describe("Video settings of this server, limits included (JSON, snake_case); null: clips are not taken"),
-  hashVideo: z.boolean().default(false).describe("Whether clips get a content hash; images always do"),
+  audio: audioOptionsSchema
+    .nullable()
+    .prefault({})
+    .describe("Audio settings of this server, limits included (JSON, snake_case); null: sound is not taken"),
+  hashVideo: z.boolean().default(false).describe("Whether clips get a content hash; images and sounds always do"),
   fetch: fetchPolicySchema
     .prefault({})
     .describe(

@@ -1,7 +1,9 @@
 /** What a descriptor has to be like to be read, and what its content hash covers. */
 import { MediaError } from "../errors.ts";
 import {
+  audioHashHeader,
   imageHashHeader,
+  isAudioMetadata,
   isImageMetadata,
   isVideoMetadata,
   type MediaDescriptor,
@@ -34,5 +36,6 @@ export function hashHeaderOf(descriptor: MediaDescriptor): Uint8Array | null {
   if (contentHash === null) return null;
   if (metadata === null || isImageMetadata(metadata)) return imageHashHeader(shape, dtype);
   if (isVideoMetadata(metadata)) return videoHashHeader(shape, dtype, metadata.Video, descriptor.byteLength);
+  if (isAudioMetadata(metadata)) return audioHashHeader(shape, dtype, metadata.Audio, descriptor.byteLength);
   return null; // what a kind that is not known puts in front of its bytes is not known either
 }

@@ -2,9 +2,9 @@
  * Content hashes: the name of a decoded medium, equal wherever in a fleet it was decoded.
  *
  * xxh3-64 with seed 0 over a header and the tensor's bytes, printed as 16 lower-case hex digits. All numbers in headers are
- * unsigned 64-bit little-endian. An image's header is rank, dimensions, element type byte; a clip's begins with a tag, so
- * that an image and a clip of equal bytes have different names, and contains the metadata, because the timestamps decide
- * what a model sees.
+ * unsigned 64-bit little-endian. An image's header is rank, dimensions, element type byte; a clip's and a sound's begin with a
+ * tag, so that media of different kinds and equal bytes have different names, and contain the metadata, because timestamps
+ * and sample rates decide what a model sees and hears.
  *
  * The hash is one-shot. Whoever owns the bytes in front of the payload can put the header there and hash both in place
  * ({@link hashContiguous}); the other functions copy header and payload together first. Hashing runs at memory speed, but
@@ -15,7 +15,10 @@ import { asMediaError, MediaError } from "../errors.ts";
 import { parseOptions } from "../options.ts";
 import { type DataType, dataTypeHashByte } from "./data_type.ts";
 import {
+  type AudioMetadata,
+  audioMetadataJson,
   type DescriptorMetadata,
+  isAudioMetadata,
   isImageMetadata,
   isVideoMetadata,
   requireVideoMetadata,
@@ -28,7 +31,6 @@ import { assertTensorByteLength, elementCount } from "./shape.ts";
 /** What a content hash looks like: 16 lower-case hex digits, zero-padded. */
 export const contentHashPattern: RegExp = /^[0-9a-f]{16}$/;
 
-const VIDEO_TAG = "video";
 const textEncoder = new TextEncoder();
 
 export const contentHashOptionsSchema = z
@@ -72,9 +74,34 @@ export function videoHashHeader(
   byteLength: number,
 ): Uint8Array {
   if (byteLength === 0) throw new MediaError("payload_empty", "a clip without bytes has no content hash");
+  return taggedHashHeader("video", shape, dtype, videoMetadataJson(metadata), byteLength);
+}
+
+/**
+ * Everything that stands in front of a sound's bytes when it is hashed: as {@link videoHashHeader}, with a tag of its own.
+ * The fleet's reference has no sound; this is this module's own definition.
+ * @throws MediaError as {@link videoHashHeader}
+ */
+export function audioHashHeader(
+  shape: readonly number[],
+  dtype: DataType,
+  metadata: AudioMetadata,
+  byteLength: number,
+): Uint8Array {
+  if (byteLength === 0) throw new MediaError("payload_empty", "a sound without bytes has no content hash");
+  return taggedHashHeader("audio", shape, dtype, audioMetadataJson(metadata), byteLength);
+}
+
+function taggedHashHeader(
+  kind: "video" | "audio",
+  shape: readonly number[],
+  dtype: DataType,
+  metadataText: string,
+  byteLength: number,
+): Uint8Array {
   assertTensorByteLength(shape, dtype, byteLength);
-  const tag = textEncoder.encode(VIDEO_TAG);
-  const json = textEncoder.encode(videoMetadataJson(metadata));
+  const tag = textEncoder.encode(kind);
+  const json = textEncoder.encode(metadataText);
   return concatenate([
     u64le(tag.byteLength),
     tag,
@@ -86,8 +113,8 @@ export function videoHashHeader(
 }
 
 /**
- * Hashes bytes that already lie one after the other: a header of {@link imageHashHeader} or {@link videoHashHeader} and the
- * payload right behind it. Copies nothing.
+ * Hashes bytes that already lie one after the other: a header of {@link imageHashHeader}, {@link videoHashHeader} or
+ * {@link audioHashHeader} and the payload right behind it. Copies nothing.
  * @returns 16 lower-case hex digits
  */
 export function hashContiguous(headerAndPayload: Uint8Array): string {
@@ -131,17 +158,21 @@ export function hashVideoContent(
 }
 
 /**
- * The content hash that a decoded medium gets, or null when it gets none: images always have one; clips only with
+ * The content hash that a decoded medium gets, or null when it gets none: images and sounds always have one; clips only with
  * `hashVideo`; nothing without bytes or without metadata. A clip that cannot be hashed is still a good clip: the reason goes
  * to `onDebug` and there is no hash.
  *
- * @throws MediaError invalid_options for misspelt options; for an image shape_mismatch and invalid_argument
+ * @throws MediaError invalid_options for misspelt options; for an image or a sound shape_mismatch and invalid_argument
  */
 export function contentHashForStorage(bytes: Uint8Array, info: TensorInfo, options: ContentHashOptions): string | null {
   const { hashVideo, onDebug } = parseOptions(contentHashOptionsSchema, options);
   const { shape, dtype, metadata } = info;
   if (bytes.byteLength === 0 || metadata === null) return null;
   if (isImageMetadata(metadata)) return canonicalContentHash(shape, dtype, bytes);
+  if (isAudioMetadata(metadata)) {
+    const header = audioHashHeader(shape, dtype, metadata.Audio, bytes.byteLength);
+    return hashContiguous(concatenate([header, bytes]));
+  }
   if (!hashVideo || !isVideoMetadata(metadata)) return null;
   try {
     return hashVideoContent(shape, dtype, metadata, bytes);

@@ -1,5 +1,6 @@
 /** Tensors and their names: types, shapes, content hashes and the wire descriptor. No I/O and no native code. */
 export {
+  audioHashHeader,
   type ContentHashOptions,
   canonicalContentHash,
   contentHashForStorage,
@@ -23,6 +24,9 @@ export {
   type WireDescriptor,
 } from "./descriptor_schema.ts";
 export {
+  type AudioMetadata,
+  audioMetadataJson,
+  audioMetadataSchema,
   type ColorType,
   colorTypeSchema,
   type DescriptorMetadata,
@@ -32,13 +36,16 @@ export {
   type ImageMetadata,
   imageFormatSchema,
   imageMetadataSchema,
+  isAudioMetadata,
   isImageMetadata,
   isVideoMetadata,
   type MediaMetadata,
   mediaMetadataSchema,
   metadataJson,
   type OtherMetadata,
+  type TaggedAudioMetadata,
   type TensorInfo,
+  taggedAudio,
   tensorInfoSchema,
   type VideoMetadata,
   videoMetadataJson,

@@ -1,9 +1,9 @@
 /**
  * What is known about a medium besides its tensor: zod schemas, the types they make, and the canonical JSON text.
  *
- * On the wire metadata are externally tagged, `{"Image":{…}}` or `{"Video":{…}}`. The order of keys is part of the format,
- * since the text of a clip's metadata enters its content hash; it is the order of the schemas here, whatever the order in
- * which the keys arrived.
+ * On the wire metadata are externally tagged, `{"Image":{…}}`, `{"Video":{…}}` or `{"Audio":{…},"sample_rate":…}`. The order of
+ * keys is part of the format, since the text of a clip's or a sound's metadata enters its content hash; it is the order of the
+ * schemas here, whatever the order in which the keys arrived.
  */
 import { z } from "zod";
 import { MediaError } from "../errors.ts";
@@ -60,8 +60,28 @@ export const videoMetadataSchema = z
   .meta({ title: "VideoMetadata", description: "Metadata of the frames sampled from a clip." });
 export type VideoMetadata = z.infer<typeof videoMetadataSchema>;
 
+const sampleRateSchema = z.int().positive();
+
+export const audioMetadataSchema = z
+  .strictObject({
+    sample_rate: sampleRateSchema.describe("Sample rate of the tensor, samples per second and channel."),
+    channels: z.int().positive().describe("Channels of the tensor: its second dimension."),
+    source_sample_rate: sampleRateSchema.describe("Sample rate of the source."),
+    source_channels: z.int().positive().describe("Channels of the source."),
+    source_duration: z.number().nonnegative().describe("Duration of the source, seconds."),
+  })
+  .readonly()
+  .meta({ title: "AudioMetadata", description: "Metadata of decoded sound." });
+export type AudioMetadata = z.infer<typeof audioMetadataSchema>;
+
+const taggedAudioSchema = z
+  .strictObject({ Audio: audioMetadataSchema, sample_rate: sampleRateSchema })
+  .refine(({ Audio, sample_rate }) => Audio.sample_rate === sample_rate, "two sample rates for one tensor");
+/** Sound's metadata as they travel: workers read the sample rate beside the tagged object. */
+export type TaggedAudioMetadata = Readonly<z.infer<typeof taggedAudioSchema>>;
+
 /** Metadata of the kinds that this version writes, externally tagged. */
-export type MediaMetadata = { readonly Image: ImageMetadata } | { readonly Video: VideoMetadata };
+export type MediaMetadata = { readonly Image: ImageMetadata } | { readonly Video: VideoMetadata } | TaggedAudioMetadata;
 
 /**
  * Metadata of a kind that this version does not know: another writer's, or a later version's. It is kept as it came and
@@ -76,12 +96,14 @@ export const mediaMetadataSchema = z
   .union([
     z.strictObject({ Image: imageMetadataSchema }).readonly(),
     z.strictObject({ Video: videoMetadataSchema }).readonly(),
+    taggedAudioSchema.readonly(),
   ])
-  .meta({ title: "MediaMetadata", description: "Externally tagged metadata: an image's or a clip's." });
+  .meta({ title: "MediaMetadata", description: "Externally tagged metadata: an image's, a clip's or a sound's." });
 
 /**
  * Reads metadata of any kind. `Image` and `Video` are checked and brought into canonical key order, keys beside or in them
- * that are not known are dropped; an object with neither passes as {@link OtherMetadata}.
+ * that are not known are dropped; an object with neither passes as {@link OtherMetadata}. So does `Audio` with other keys than
+ * this version writes: the fleet has no form for it that all agree on.
  */
 export const descriptorMetadataSchema = z
   .looseObject({ Image: imageMetadataSchema.optional(), Video: videoMetadataSchema.optional() })
@@ -91,7 +113,7 @@ export const descriptorMetadataSchema = z
   .transform(({ Image, Video, ...other }): DescriptorMetadata => {
     if (Image !== undefined) return Object.freeze({ Image });
     if (Video !== undefined) return Object.freeze({ Video });
-    return Object.freeze(other);
+    return Object.freeze(taggedAudioSchema.safeParse(other).data ?? other);
   })
   .meta({
     title: "DescriptorMetadata",
@@ -118,6 +140,16 @@ export function isImageMetadata(metadata: DescriptorMetadata): metadata is { rea
 /** Whether metadata are a clip's. Anything under the key `Video` was checked when it was read. */
 export function isVideoMetadata(metadata: DescriptorMetadata): metadata is { readonly Video: VideoMetadata } {
   return Object.hasOwn(metadata, "Video");
+}
+
+/** Whether metadata are a sound's, in the form that this version writes. */
+export function isAudioMetadata(metadata: DescriptorMetadata): metadata is TaggedAudioMetadata {
+  return Object.hasOwn(metadata, "Audio") && taggedAudioSchema.safeParse(metadata).success;
+}
+
+/** A sound's metadata as they travel. */
+export function taggedAudio(metadata: AudioMetadata): TaggedAudioMetadata {
+  return { Audio: metadata, sample_rate: metadata.sample_rate };
 }
 
 /**
@@ -150,10 +182,25 @@ export function videoMetadataJson(metadata: VideoMetadata): string {
   );
 }
 
+/**
+ * Canonical JSON text of a sound's metadata (the inner object), as {@link videoMetadataJson}.
+ * @throws MediaError invalid_argument for a duration that is not finite
+ */
+export function audioMetadataJson(metadata: AudioMetadata): string {
+  const { sample_rate, channels, source_sample_rate, source_channels, source_duration } = metadata;
+  return (
+    `{"sample_rate":${sample_rate},"channels":${channels},"source_sample_rate":${source_sample_rate},` +
+    `"source_channels":${source_channels},"source_duration":${formatSerdeFloat(source_duration)}}`
+  );
+}
+
 /** JSON text of metadata of any kind, tag included; of an unknown kind as `JSON.stringify` prints it. */
 export function metadataJson(metadata: DescriptorMetadata | null): string {
   if (metadata === null) return "null";
   if (isImageMetadata(metadata)) return `{"Image":${imageMetadataJson(metadata.Image)}}`;
   if (isVideoMetadata(metadata)) return `{"Video":${videoMetadataJson(metadata.Video)}}`;
+  if (isAudioMetadata(metadata)) {
+    return `{"Audio":${audioMetadataJson(metadata.Audio)},"sample_rate":${metadata.sample_rate}}`;
+  }
   return JSON.stringify(metadata);
 }

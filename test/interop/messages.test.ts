@@ -22,6 +22,7 @@ async function chatRequest(url: (path: string) => string) {
     { type: "image_url", image_url: { url: inline } },
     { type: "video_url", video_url: { url: url("/h264.mp4") } },
     { type: "image_url", image_url: { url: url("/lossy.webp") } },
+    { type: "audio_url", audio_url: { url: url("/tone.ogg") } },
   ];
   return { messages: [{ role: "user", content }], media_io_kwargs: { video: { num_frames: 4 } } };
 }
@@ -34,7 +35,7 @@ test.each([false, true])(
     using loaded = await loader.loadMessages(await chatRequest(origin.url));
     const wire = loaded.toWire();
     const { multi_modal_data, extra_args } = JSON.parse(wire);
-    const slots = [...multi_modal_data.image_url, ...multi_modal_data.video_url];
+    const slots = [...multi_modal_data.image_url, ...multi_modal_data.video_url, ...multi_modal_data.audio_url];
     // The wire's own characters: JavaScript would print a clip's 30.0 as 30, which is another hash.
     const texts = loaded.descriptors.map((descriptor) => descriptor.toWire());
     expect(texts.every((text) => wire.includes(`{"Decoded":${text}}`))).toBe(true);
@@ -45,8 +46,10 @@ test.each([false, true])(
       held.map((bytes) => createHash("sha256").update(bytes).digest("hex")),
     );
     expect(read.map(({ shape }) => shape)).toEqual(slots.map((slot) => slot.Decoded.shape));
-    const { image, video } = extra_args.mm_hashes_by_modality;
-    expect(read.map(({ content_hash }) => content_hash)).toEqual([...image, ...video]);
+    const { image, video, audio } = extra_args.mm_hashes_by_modality;
+    expect(read.map(({ content_hash }) => content_hash)).toEqual([...image, ...video, ...audio]);
+    // A worker takes the rate from beside the tagged metadata.
+    expect(read.at(-1)).toMatchObject({ dtype: "float32", shape: [24_000, 1], metadata: { sample_rate: 16_000 } });
     expect([...image, ...video]).toEqual([
       references["odd.jpg"].reference.content_hash,
       references["rgb.png"].reference.content_hash,
@@ -55,7 +58,7 @@ test.each([false, true])(
     ]);
     // Dynamo's client knows no release keys: what it leaves gives nothing back, and is taken all the same.
     await eventually("the notifications are taken", () => loader.agent.notificationsTaken >= slots.length);
-    expect(loader.stats.holds).toEqual({ held: 4, leaked: 0, releasedByReaders: 0 });
+    expect(loader.stats.holds).toEqual({ held: 5, leaked: 0, releasedByReaders: 0 });
   },
   TEST_TIMEOUT_MS,
 );

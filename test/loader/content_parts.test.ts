@@ -98,7 +98,6 @@ test.each([
   [[]],
   [{}],
   [{ type: "text", text: "hello" }],
-  [{ type: "input_audio", input_audio: {} }],
   [{ type: "IMAGE_URL", image_url: URL_TEXT }],
   [{ type: "toString" }],
   [{ type: "__proto__" }],

@@ -209,6 +209,62 @@ describe("requests that are not formed as they should be", () => {
   });
 });
 
+describe("sound", () => {
+  const inline = async (name: string) => Buffer.from(await mediaBytes(name)).toString("base64");
+
+  test("comes by URL, out of a clip, and in the request itself, in order, each with its hash", async () => {
+    const request = user(
+      { type: "audio_url", audio_url: { url: origin.url("/tone.ogg") } },
+      image(origin.url("/rgb.png")),
+      { type: "input_audio", input_audio: { data: await inline("tone44k_mono.mp3"), format: "mp3" } },
+      { type: "audio_url", audio_url: { url: origin.url("/av.mp4") } },
+    );
+    using loaded = await loader.loadMessages(request);
+    const { multi_modal_data, extra_args } = wireOf(loaded);
+    expect(multi_modal_data.audio_url.map((slot: { Decoded: { shape: number[] } }) => slot.Decoded.shape)).toEqual([
+      [24_000, 1],
+      [24_000, 1],
+      [48_016, 1], // three seconds, and a millisecond for the rounding of the edit list,
+    ]);
+    expect(multi_modal_data.audio_url[0].Decoded).toMatchObject({
+      dtype: "FLOAT32",
+      metadata: { sample_rate: 16_000 },
+    });
+    const hashes = loaded.descriptors.map(({ contentHash }) => contentHash);
+    const { image: images, audio } = extra_args.mm_hashes_by_modality;
+    expect([...audio, ...images].sort()).toEqual([...hashes].sort());
+    expect(extra_args.messages[0].content[2].input_audio).toEqual({ data: "", format: "mp3" });
+    for (const slot of multi_modal_data.audio_url) {
+      using read = await reader.read(slot.Decoded);
+      expect(read.verified).toBe(true);
+    }
+  });
+
+  test("has settings of its own in a request", async () => {
+    const request = user({ type: "audio_url", audio_url: origin.url("/tone48k_stereo.wav") });
+    const media_io_kwargs = { audio: { sample_rate: 8000, channels: 2, max_duration: 0.25 } };
+    using loaded = await loader.loadMessages({ ...request, media_io_kwargs });
+    expect(loaded.descriptors[0]?.shape).toEqual([2000, 2]);
+  });
+
+  test.each([{}, { data: "" }, { data: 5 }, null])("in the request itself is refused when it is %p", async (sound) => {
+    const error = await refusal(loader.loadMessages(user({ type: "input_audio", input_audio: sound })));
+    expect(error).toMatchObject({ code: "request_invalid", status: 400 });
+  });
+
+  test("that the worker knows by name needs no data", async () => {
+    using loaded = await loader.loadMessages(user({ type: "input_audio", input_audio: null, uuid: "mine" }));
+    expect(wireOf(loaded).multi_modal_data).toEqual({ audio_url: [{ UuidOnly: "mine" }] });
+  });
+
+  test("is what bytes are that hold nothing else", async () => {
+    for (const name of ["tone.ogg", "tone.m4a", "tone16k.flac", "tone44k_mono.mp3", "tone48k_stereo.wav"]) {
+      using descriptor = await loader.load(await mediaBytes(name));
+      expect(descriptor.dtype).toBe("FLOAT32");
+    }
+  });
+});
+
 describe("a request with many media", () => {
   test("has them loaded a few at a time", async () => {
     await using narrow = await MediaLoader.create({ ...LOCAL, requests: { concurrency: 3 } });
@@ -303,7 +359,7 @@ describe("a request's own settings", () => {
 
 describe("a modality that is not enabled", () => {
   test("is refused before anything is fetched", async () => {
-    await using textOnly = await MediaLoader.create({ ...LOCAL, image: null, video: null });
+    await using textOnly = await MediaLoader.create({ ...LOCAL, image: null, video: null, audio: null });
     using canary = await startMediaOrigin();
     for (const [part, name] of [
       [image(canary.url("/rgb.png")), "image"],
@@ -374,11 +430,12 @@ describe("passing on what cannot be decoded here", () => {
     expect(error).toMatchObject({ code: "media_corrupt", status: 400 });
   });
 
-  test("leaves sound to the worker once its URL was judged", async () => {
+  test("leaves sound that is not taken here to the worker once its URL was judged", async () => {
     const audio = (url: string) => user({ type: "audio_url", audio_url: { url } });
-    using loaded = await loader.loadMessages(audio(origin.url("/tone.ogg")), passthrough);
+    await using deaf = await MediaLoader.create({ ...LOCAL, audio: null });
+    using loaded = await deaf.loadMessages(audio(origin.url("/tone.ogg")), passthrough);
     expect(wireOf(loaded).multi_modal_data).toEqual({ audio_url: [{ Url: origin.url("/tone.ogg") }] });
-    await using strict = await MediaLoader.create({ decoders: { children: 1 } });
+    await using strict = await MediaLoader.create({ audio: null, decoders: { children: 1 } });
     for (const url of [
       "http://127.0.0.1/a.ogg",
       "http://metadata.google.internal/",

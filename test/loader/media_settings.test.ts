@@ -6,9 +6,9 @@ import { refusal } from "../support/refusal.ts";
 const MEBIBYTE = 1024 * 1024;
 
 /** A server's settings, defaults filled in. */
-function server(options: Pick<MediaDecoderOptions, "image" | "video"> = {}): MediaSettings {
-  const { image, video } = mediaDecoderOptionsSchema.parse(options);
-  return { image, video };
+function server(options: Pick<MediaDecoderOptions, "image" | "video" | "audio"> = {}): MediaSettings {
+  const { image, video, audio } = mediaDecoderOptionsSchema.parse(options);
+  return { image, video, audio };
 }
 
 /** The coded error that a request's settings end with. */
@@ -21,7 +21,8 @@ describe("a server's limits", () => {
     ["absent", {}],
     ["empty", { limits: {} }],
   ])("are the defaults when they are %s", (_, options) => {
-    const { image, video } = server({ image: options, video: options });
+    const { image, video, audio } = server({ image: options, video: options, audio: options });
+    expect(audio?.limits).toEqual({ max_alloc: 256 * MEBIBYTE });
     expect(image?.limits).toEqual({ max_alloc: 128 * MEBIBYTE });
     expect(video?.limits).toEqual({ max_alloc: 512 * MEBIBYTE });
   });
@@ -42,17 +43,13 @@ describe("a server's limits", () => {
 });
 
 describe("a request's settings", () => {
-  test.each([
-    [undefined],
-    [null],
-    [{}],
-    [{ image: null, video: null, audio: null }],
-    [{ image: undefined }],
-    [{ audio: { sample_rate: 8000, what: "ever" } }],
-  ])("%p leave the server's", (requested) => {
-    const settings = server({ image: { limits: { max_image_width: 9 } }, video: { num_frames: 4, strict: true } });
-    expect(settingsFor(settings, requested)).toEqual(settings);
-  });
+  test.each([[undefined], [null], [{}], [{ image: null, video: null, audio: null }], [{ image: undefined }]])(
+    "%p leave the server's",
+    (requested) => {
+      const settings = server({ image: { limits: { max_image_width: 9 } }, video: { num_frames: 4, strict: true } });
+      expect(settingsFor(settings, requested)).toEqual(settings);
+    },
+  );
 
   test("replace the server's of their modality as a whole, and of no other", () => {
     const settings = server({ video: { num_frames: 4, strict: true, color: "tagged" } });
@@ -107,9 +104,18 @@ describe("a request's settings", () => {
     expect(error.message).toContain(said);
   });
 
+  test("of what the server does not take are no concern", () => {
+    const settings = server({ audio: null });
+    expect(settingsFor(settings, { audio: { sample_rate: 8000, what: "ever" } })).toEqual(settings);
+  });
+
   test("do not enable what the server does not take", async () => {
-    const settings = settingsFor(server({ image: null, video: null }), { image: {}, video: { num_frames: 2 } });
-    expect(settings).toEqual({ image: null, video: null });
+    const settings = settingsFor(server({ image: null, video: null, audio: null }), {
+      image: {},
+      video: { num_frames: 2 },
+      audio: { sample_rate: 8000 },
+    });
+    expect(settings).toEqual({ image: null, video: null, audio: null });
     for (const kind of ["image", "video", "audio"] as const) {
       const error = await refusal((async () => enabledSettings(settings, kind))());
       expect(error).toMatchObject({ code: "modality_not_enabled", status: 400 });
@@ -118,8 +124,12 @@ describe("a request's settings", () => {
   });
 });
 
-test("sound is enabled nowhere", async () => {
-  const error = await refusal((async () => enabledSettings(server(), "audio"))());
-  expect(error.code).toBe("modality_not_enabled");
-  expect(enabledSettings(server(), "image")).toEqual({ limits: { max_alloc: 128 * MEBIBYTE } });
+test("a request's settings of sound replace the server's but for the limits", () => {
+  const settings = server({ audio: { sample_rate: 8000, channels: 2, limits: { max_alloc: 5 } } });
+  expect(settingsFor(settings, { audio: { max_duration: 3, limits: null } }).audio).toEqual({
+    sample_rate: 16_000,
+    channels: 1,
+    max_duration: 3,
+    limits: { max_alloc: 5 },
+  });
 });

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import {
+  audioHashHeader,
   canonicalContentHash,
   contentHashForStorage,
   elementCount,
+  FLOAT32,
   hashContiguous,
   hashVideoContent,
   imageHashHeader,
@@ -211,6 +213,41 @@ describe("contentHashForStorage", () => {
     const misspelt = { hashVideo: true, onDebgu: () => {} };
     const error = expectCode(() => contentHashForStorage(bytes, info(VIDEO), misspelt), "invalid_options");
     expect(error.message).toContain("onDebgu");
+  });
+});
+
+describe("sound", () => {
+  const Audio = {
+    ...{ sample_rate: 16_000, channels: 1, source_sample_rate: 44_100, source_channels: 2 },
+    source_duration: 3,
+  };
+  const SOUND: MediaMetadata = { Audio, sample_rate: 16_000 };
+  const bytes = new Uint8Array(new Float32Array([0, 0.5, -0.5, 1]).buffer);
+
+  test("is hashed behind its tag, shape, type, metadata and length", () => {
+    const text =
+      '{"sample_rate":16000,"channels":1,"source_sample_rate":44100,"source_channels":2,"source_duration":3.0}';
+    const u64 = (value: number): number[] => [...new Uint8Array(new BigUint64Array([BigInt(value)]).buffer)];
+    const utf8 = (value: string): number[] => [...new TextEncoder().encode(value)];
+    const expected = [
+      ...[...u64(5), ...utf8("audio"), ...u64(2), ...u64(4), ...u64(1), 1],
+      ...[...u64(text.length), ...utf8(text), ...u64(16)],
+    ];
+    expect([...audioHashHeader([4, 1], FLOAT32, Audio, 16)]).toEqual(expected);
+    const info: TensorInfo = { shape: [4, 1], dtype: FLOAT32, metadata: SOUND };
+    const hash = hashContiguous(Uint8Array.from([...expected, ...bytes]));
+    expect(contentHashForStorage(bytes, info, { hashVideo: false })).toBe(hash);
+  });
+
+  test("has another name with other metadata, and none without bytes", () => {
+    const info: TensorInfo = { shape: [4, 1], dtype: FLOAT32, metadata: SOUND };
+    const other = { Audio: { ...Audio, source_duration: 3.5 }, sample_rate: 16_000 };
+    expect(contentHashForStorage(bytes, { ...info, metadata: other }, { hashVideo: false })).not.toBe(
+      contentHashForStorage(bytes, info, { hashVideo: false }),
+    );
+    expect(contentHashForStorage(new Uint8Array(), info, { hashVideo: false })).toBeNull();
+    expectCode(() => audioHashHeader([0, 1], FLOAT32, Audio, 0), "payload_empty");
+    expectCode(() => audioHashHeader([4, 1], FLOAT32, Audio, 12), "shape_mismatch");
   });
 });
 

@@ -6,6 +6,8 @@ import { writeFileSync } from "node:fs";
 import { closeOnExec } from "../../../ffi/memory.ts";
 import { dieWithParent, limitMemoryGrowth, privateMemory } from "../../../ffi/process.ts";
 import { asMediaError, MediaError } from "../../errors.ts";
+import { decodeAudio } from "../audio/decode.ts";
+import type { AudioSettings } from "../audio/options.ts";
 import type { DecodeContext, DecodedTensor, DecodeRoom, DecodeTimings, NativeDecoders } from "../contract.ts";
 import { decodeImage } from "../image/decode.ts";
 import type { ImageOptions } from "../image/options.ts";
@@ -102,6 +104,7 @@ function decode(job: Job, encoded: Uint8Array, context: DecodeContext): Promise<
   const { kind, settings, hashVideo } = job.request;
   // The parent checked the settings against the same schemas.
   if (kind === "image") return decodeImage(encoded, settings as ImageOptions, context);
+  if (kind === "audio") return decodeAudio(encoded, settings as AudioSettings, context);
   return decodeVideo(encoded, { settings: settings as VideoSettings, hashVideo }, context);
 }
 

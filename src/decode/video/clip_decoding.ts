@@ -4,7 +4,7 @@
  * the same bytes for a sound clip: the frames foreseen, and not a warning from ffmpeg. Otherwise the plain way is gone from its
  * beginning. Damage in what a quicker way leaves out has no say; with `strict` there is the plain way only.
  */
-import { createFile, type PrivateFile } from "../../../ffi/process.ts";
+import type { SealedInput } from "../ffmpeg/sealed_input.ts";
 import { clipCodec } from "./clip_codec.ts";
 import { runClip } from "./clip_run.ts";
 import type { ClipCodec } from "./codec_pictures.ts";
@@ -24,29 +24,6 @@ export interface ClipRequest extends Omit<DecodeCommand, "threads"> {
   readonly timeBase: Rational;
   /** How many frames were asked for; there are thresholds for those that can be found at all. */
   readonly wanted: number;
-}
-
-/** A clip, and on demand a sealed private copy for ffmpeg, which takes as long as touching all of it. */
-export class SealedInput implements Disposable {
-  readonly bytes: Uint8Array;
-  #file: PrivateFile | null = null;
-
-  constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
-  }
-
-  get file(): PrivateFile {
-    if (this.#file) return this.#file;
-    const file = createFile("encoded", this.bytes.byteLength);
-    this.#file = file;
-    file.bytes.set(this.bytes);
-    file.sealReadOnly();
-    return file;
-  }
-
-  [Symbol.dispose](): void {
-    this.#file?.dispose();
-  }
 }
 
 /**

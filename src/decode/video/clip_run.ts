@@ -1,5 +1,14 @@
 /** One run of ffmpeg over a clip: frames into a private file of exactly their size, and what was said about them. */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
+import { isOptionUnknown } from "../ffmpeg/log.ts";
+import {
+  BASE_MEMORY_BYTES,
+  CPU_SECONDS,
+  type ProgramOutcome,
+  runProgram,
+  writtenBytes,
+  writtenText,
+} from "../ffmpeg/process.ts";
 import {
   CHANNELS,
   type DecodeCommand,
@@ -8,8 +17,6 @@ import {
   type FilterScriptOption,
   needsFilterScript,
 } from "./command.ts";
-import { isOptionUnknown } from "./ffmpeg_log.ts";
-import { CPU_SECONDS, type ProgramOutcome, runProgram, writtenBytes, writtenText } from "./process.ts";
 
 /** What a run gave. */
 export interface RunFrames {
@@ -22,8 +29,7 @@ export interface RunFrames {
 const TIMESTAMP_LINE_BYTES = 128;
 /** Room for lines about filter graphs. There is one unless the pictures change; more than the second do not matter. */
 const GRAPH_STARTS_BYTES = 4096;
-/** Address space that ffmpeg takes for its libraries and threads' arenas, and frames of references and queues to add. */
-const BASE_MEMORY_BYTES = 3.25 * 1024 ** 3;
+/** Frames of references and queues that ffmpeg holds. */
 const HELD_FRAMES = 64;
 /** Addresses for one more thread: its stack, and the heap that the C library gives it. */
 const THREAD_MEMORY_BYTES = 128 * 1024 ** 2;

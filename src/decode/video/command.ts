@@ -1,10 +1,5 @@
-/**
- * The argument lists of ffmpeg, in a form that 5.1 and 9.0 both take.
- *
- * The input is a sealed anonymous file, opened through `/proc/self/fd`: the protocol `fd:` does not exist in 5.1, and a pipe
- * cannot be sought in, which MP4 needs. The demuxer is forced and is the only one allowed, and of protocols only `file`: so
- * nothing but the given bytes can be opened, whatever they say.
- */
+/** The argument lists of ffmpeg for clips, in a form that 5.1 and 9.0 both take. */
+import { COMMON_ARGUMENTS, inputArguments } from "../ffmpeg/arguments.ts";
 import type { Demuxer } from "../sniff.ts";
 
 /** Bytes of a pixel, RGB. */
@@ -38,16 +33,6 @@ export interface DecodeCommand {
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
 export type FilterScriptOption = "-/filter:v" | "-filter_script:v";
 
-const COMMON = ["-nostdin", "-hide_banner", "-nostats", "-loglevel", "repeat+level+verbose"];
-
-function inputArguments(demuxer: Demuxer, descriptor: number): string[] {
-  return [
-    ...["-protocol_whitelist", "file", "-format_whitelist", demuxer, "-f", demuxer],
-    // Timestamps stay the container's: no shift to zero, no start time taken off.
-    ...["-copyts", "-i", `/proc/self/fd/${descriptor}`],
-  ];
-}
-
 function streamSpecifier(streamIndex: number | null): string {
   return streamIndex === null ? "0:V:0" : `0:${streamIndex}`;
 }
@@ -64,10 +49,11 @@ export function needsFilterScript(filter: string): boolean {
 export function decodeArguments(command: DecodeCommand, script: FilterScriptOption | null): string[] {
   const filter = decodeFilter(command);
   return [
-    ...COMMON,
+    ...COMMON_ARGUMENTS,
     ...(command.strict ? ["-xerror"] : []),
     ...["-noautorotate", "-threads", String(command.threads)],
-    ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input),
+    // Timestamps stay the container's: no shift to zero, no start time taken off.
+    ...["-copyts", ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input)],
     ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
     ...(script === null ? ["-filter:v", filter] : [script, `/proc/self/fd/${DECODE_DESCRIPTORS.filterScript}`]),
     ...["-frames:v", String(command.thresholds.length), "-fps_mode", "passthrough"],
@@ -123,8 +109,8 @@ function thresholdExpression(thresholds: readonly number[], from: number, to: nu
 export function probeArguments(demuxer: Demuxer, mostPackets: number): string[] {
   const stream = ["-map", streamSpecifier(null)];
   return [
-    ...COMMON,
-    ...inputArguments(demuxer, PROBE_DESCRIPTORS.input),
+    ...COMMON_ARGUMENTS,
+    ...["-copyts", ...inputArguments(demuxer, PROBE_DESCRIPTORS.input)],
     ...[
       ...stream,
       "-frames:v",

@@ -5,8 +5,9 @@
 import { MediaError } from "../../errors.ts";
 import { UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
+import { SealedInput } from "../ffmpeg/sealed_input.ts";
 import { type Demuxer, sniffMedia } from "../sniff.ts";
-import { type ClipRequest, decodeFrames, SealedInput } from "./clip_decoding.ts";
+import { type ClipRequest, decodeFrames } from "./clip_decoding.ts";
 import { CHANNELS } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";

@@ -5,9 +5,9 @@
  */
 import { MediaError } from "../../errors.ts";
 import { type Box, BoxReader } from "../iso_boxes.ts";
+import { ALL_ONES, readEditList, readTimescale } from "../iso_headers.ts";
 import { type Matrix, NOT_TURNED, product, type Turn, turnOfMatrix } from "./display_matrix.ts";
 import { readFragments } from "./iso_fragments.ts";
-import { ALL_ONES, readEditList, readTimescale } from "./iso_headers.ts";
 import { readSampleSizes, type SampleSizes } from "./iso_sample_sizes.ts";
 import { type Rational, reduced, rescaled } from "./rational.ts";
 

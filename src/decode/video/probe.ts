@@ -1,11 +1,12 @@
 /** Asking ffmpeg about a container: the packets of the default video stream, and what its first frame looks like. */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
+import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import { runProgram, writtenText } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { probeArguments } from "./command.ts";
-import { type GraphInput, graphInputs, logExcerpt, programFailure } from "./ffmpeg_log.ts";
+import { type GraphInput, graphInputs } from "./graph_inputs.ts";
 import { checkPacketCount, MOST_PACKETS, type Packet } from "./packets.ts";
-import { runProgram, writtenText } from "./process.ts";
 import { type Rational, sameRational } from "./rational.ts";
 
 export interface Probe extends GraphInput {

@@ -3,7 +3,7 @@
  * of ISO/IEC 14496-12, 8.6 and 8.7, without touching a sample.
  */
 import { type Box, BoxReader } from "../iso_boxes.ts";
-import { readEditList, readTimescale } from "./iso_headers.ts";
+import { readEditList, readTimescale } from "../iso_headers.ts";
 import { readSampleSizes } from "./iso_sample_sizes.ts";
 import { MOST_PACKETS } from "./packets.ts";
 import { rescaled } from "./rational.ts";

@@ -1,8 +1,9 @@
 /** Whether what a run of ffmpeg gave is the clip's frames. */
 import { MediaError } from "../../errors.ts";
+import { hasTrouble, logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { DecodeCommand } from "./command.ts";
-import { graphInputs, hasTrouble, logExcerpt, programFailure } from "./ffmpeg_log.ts";
-import type { ProgramOutcome } from "./process.ts";
+import { graphInputs } from "./graph_inputs.ts";
 import { type Rational, sameRational } from "./rational.ts";
 
 /** What is known of the pictures before they are decoded. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { isOptionUnknown, logExcerpt, programFailure } from "../../../src/decode/ffmpeg/log.ts";
 import { parseTimestamps } from "../../../src/decode/video/clip_run.ts";
 import {
   decodeArguments,
@@ -7,7 +8,7 @@ import {
   probeArguments,
   selectExpression,
 } from "../../../src/decode/video/command.ts";
-import { graphInputs, isOptionUnknown, logExcerpt, programFailure } from "../../../src/decode/video/ffmpeg_log.ts";
+import { graphInputs } from "../../../src/decode/video/graph_inputs.ts";
 
 const COMMAND = {
   demuxer: "mov",

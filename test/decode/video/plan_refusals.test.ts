@@ -1,6 +1,7 @@
 /** Clips in which what is left out would have a say, or which cost more to plan than they are worth. */
 import { describe, expect, test } from "bun:test";
-import { runPlan, SealedInput } from "../../../src/decode/video/clip_decoding.ts";
+import { SealedInput } from "../../../src/decode/ffmpeg/sealed_input.ts";
+import { runPlan } from "../../../src/decode/video/clip_decoding.ts";
 import { readSampleIndex, type SampleIndex } from "../../../src/decode/video/sample_index.ts";
 import { boxOf, ffmpegPath, indexOfText, madeClip, replaceBox, SAMPLE_TABLE } from "./clips.ts";
 import { decodePlanned, planOf, requestOf } from "./plans.ts";

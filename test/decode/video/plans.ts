@@ -1,12 +1,7 @@
 /** Decoding a clip as planned and linearly, for comparison. */
 import { createFile } from "../../../ffi/process.ts";
-import {
-  type ClipRequest,
-  planRequest,
-  type RequestPlan,
-  runPlan,
-  SealedInput,
-} from "../../../src/decode/video/clip_decoding.ts";
+import { SealedInput } from "../../../src/decode/ffmpeg/sealed_input.ts";
+import { type ClipRequest, planRequest, type RequestPlan, runPlan } from "../../../src/decode/video/clip_decoding.ts";
 import { runClip } from "../../../src/decode/video/clip_run.ts";
 import { clipRequest } from "../../../src/decode/video/decode.ts";
 import { readContainerFacts } from "../../../src/decode/video/facts.ts";

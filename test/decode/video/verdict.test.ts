@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createFile } from "../../../ffi/process.ts";
+import { runProgram } from "../../../src/decode/ffmpeg/process.ts";
 import { runClip } from "../../../src/decode/video/clip_run.ts";
-import { runProgram } from "../../../src/decode/video/process.ts";
 import { isFlawless } from "../../../src/decode/video/verdict.ts";
 import { ffmpegPath, madeClip } from "./clips.ts";
 import { requestOf } from "./plans.ts";

@@ -1,35 +1,9 @@
 /** Reading ffmpeg's log as it is with `-loglevel level+verbose`: what the decoder gives, and what went wrong. */
 import { MediaError } from "../../errors.ts";
 import type { ProgramOutcome } from "./process.ts";
-import type { Rational } from "./rational.ts";
 
 /** Longest excerpt of the log in an error's message, characters. */
 const EXCERPT_LENGTH = 200;
-
-/** What goes into a filter graph: the decoder's pictures. ffmpeg says it whenever it sets a graph up. */
-export interface GraphInput {
-  readonly width: number;
-  readonly height: number;
-  readonly pixelFormat: string;
-  readonly timeBase: Rational;
-  /** libavformat's guess of the frame rate; 0/1 when it has none. */
-  readonly frameRate: Rational;
-}
-
-/** Anchored to the line's start, where no text out of the clip can stand. */
-const GRAPH_INPUT =
-  /^\[graph -?\d+ input from stream \d+:\d+ @ \w+\] \[verbose\] w:(\d+) h:(\d+) pixfmt:(\S+) tb:(\d+)\/(\d+) fr:(\d+)\/(\d+)/gm;
-
-/** Inputs of all filter graphs, in the order in which they were set up; more than one when the pictures changed midway. */
-export function graphInputs(log: string): GraphInput[] {
-  return Array.from(log.matchAll(GRAPH_INPUT), (match) => ({
-    width: Number(match[1]),
-    height: Number(match[2]),
-    pixelFormat: match[3] ?? "",
-    timeBase: { num: Number(match[4]), den: Number(match[5]) },
-    frameRate: { num: Number(match[6]), den: Number(match[7]) },
-  }));
-}
 
 /** Lines that ffmpeg holds for errors; the others may repeat what a clip's metadata say. */
 function errorLines(log: string): string[] {
@@ -68,7 +42,11 @@ export function isOptionUnknown(log: string, option: string): boolean {
 /** What ffmpeg says when it was asked for a codec that this build lacks, in the words of 5.1 to 9.0. */
 const NO_DECODER =
   /Decoder \(codec [^)]*\) not found|Decoder not found|Decoding requested, but no decoder found|no decoder (?:could be )?found/i;
-const NO_STREAM = /matches no streams/;
+const NO_STREAM = /matches no streams|does not contain any stream/;
+const MISSING_STREAM = {
+  video: { code: "no_video_stream", message: "the container holds no video" },
+  audio: { code: "no_audio_stream", message: "the container holds no sound" },
+} as const;
 const UNKNOWN_OPTION = /Unrecognized option|Option not found|Unknown input format|No such filter|Protocol not found/;
 /** Not memory: a clip whose header asks for gigabytes is refused like any damaged one. */
 const NO_THREADS = /pthread_create|Resource temporarily unavailable/;
@@ -83,7 +61,7 @@ const RECEIVED_SIGNAL = /^\[info\] Exiting normally, received signal (\d+)\.$/m;
  *
  * The program's own troubles are the host's (5xx); so is a crash by signal, though a clip may have provoked it.
  */
-export function programFailure(outcome: ProgramOutcome): MediaError | null {
+export function programFailure(outcome: ProgramOutcome, wanted: "video" | "audio" = "video"): MediaError | null {
   const { exitCode } = outcome;
   const received = exitCode === EXIT_CODE_OF_SIGNAL ? RECEIVED_SIGNAL.exec(outcome.log)?.[1] : undefined;
   const signal = received === undefined ? outcome.signal : Number(received);
@@ -91,8 +69,8 @@ export function programFailure(outcome: ProgramOutcome): MediaError | null {
   if (signal === SIGNAL_CPU_LIMIT) return new MediaError("decoder_timeout", "ffmpeg used up its processor time");
   if (signal !== null) return new MediaError("decoder_crashed", `ffmpeg was ended by signal ${signal}`);
   if (exitCode === 0) return null;
-  if (NO_STREAM.test(log)) return new MediaError("no_video_stream", "the container holds no video");
-  if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for this clip's codec");
+  if (NO_STREAM.test(log)) return new MediaError(MISSING_STREAM[wanted].code, MISSING_STREAM[wanted].message);
+  if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for the medium's codec");
   if (UNKNOWN_OPTION.test(log)) {
     return new MediaError(
       "ffmpeg_unavailable",

@@ -1,5 +1,5 @@
 /** What several readers of MP4 boxes share: time scales and edit lists (ISO/IEC 14496-12, 8.2.2, 8.4.2 and 8.6.6). */
-import type { Box, BoxReader } from "../iso_boxes.ts";
+import type { Box, BoxReader } from "./iso_boxes.ts";
 
 /** A duration that the writer did not know; as a media time, read as unsigned, an empty edit's. */
 export const ALL_ONES = 0xffffffff;

@@ -39,6 +39,8 @@ const LOG_BYTES = 256 * 1024;
  * processor time, and a clip may take more than one run; the wall clock is watched by the parent process.
  */
 export const CPU_SECONDS = 100;
+/** Address space that ffmpeg takes for its libraries and threads' arenas. */
+export const BASE_MEMORY_BYTES = 3.25 * 1024 ** 3;
 /** How long the thread blocks before other work gets a turn. */
 const WAIT_SLICE_MILLISECONDS = 5;
 

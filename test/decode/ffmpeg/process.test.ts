@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { programFailure } from "../../../src/decode/video/ffmpeg_log.ts";
-import { runProgram } from "../../../src/decode/video/process.ts";
-import { ffmpegPath } from "./clips.ts";
+import { programFailure } from "../../../src/decode/ffmpeg/log.ts";
+import { runProgram } from "../../../src/decode/ffmpeg/process.ts";
+import { ffmpegPath } from "../video/clips.ts";
 
 const ENDLESS = ["-f", "lavfi", "-i", "testsrc2=s=640x480:r=1000", "-f", "null", "-"];
 

@@ -1,0 +1,151 @@
+/**
+ * From the bytes of a sound, or of a clip that has one, to a tensor: one ffmpeg process writes samples into a private file, which
+ * may become as large as the limit says and no larger; then memory of exactly the right size is asked for, and the samples are
+ * copied and hashed. How long a sound is nobody knows before it is decoded: what headers say may be anything.
+ */
+import { createFile, type PrivateFile } from "../../../ffi/process.ts";
+import { MediaError } from "../../errors.ts";
+import { type AudioMetadata, audioHashHeader, bytesPerElement, FLOAT32, taggedAudio } from "../../tensor/index.ts";
+import { type DecodeContext, type DecodedTensor, hashInRoom } from "../contract.ts";
+import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import { BASE_MEMORY_BYTES, type ProgramOutcome, runProgram, writtenBytes } from "../ffmpeg/process.ts";
+import { SealedInput } from "../ffmpeg/sealed_input.ts";
+import { type Demuxer, sniffMedia } from "../sniff.ts";
+import { audioArguments, conversions, type SoundFormat, statedDuration } from "./command.ts";
+import { readSoundDuration } from "./iso_duration.ts";
+import { type AudioSettings, MOST_AUDIO_BYTES } from "./options.ts";
+
+const SAMPLE_BYTES = bytesPerElement(FLOAT32);
+/** Space for the hash header: shape and metadata are some 200 bytes. */
+const HASH_HEADER_BYTES = 512;
+/** Beyond the limit, so that one sample too many can be told from the last one that is allowed. */
+const OVERRUN_BYTES = 64 * 1024;
+
+/**
+ * Decodes a sound.
+ * @returns `[samples, channels]`, float32 from -1 to 1, with its content hash
+ * @throws MediaError media_empty, media_unsupported, no_audio_stream, media_corrupt, limit_exceeded, no_samples for the medium's
+ *   faults; ffmpeg_unavailable, decoder_failed, decoder_timeout, system_failed for the host's; and what the room's giver throws
+ */
+export async function decodeAudio(
+  encoded: Uint8Array,
+  settings: AudioSettings,
+  context: DecodeContext,
+): Promise<DecodedTensor> {
+  const demuxer = sniffSound(encoded);
+  const program = context.ffmpegPath;
+  if (program === null)
+    throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
+
+  const limit = Math.min(settings.limits?.max_alloc ?? MOST_AUDIO_BYTES, MOST_AUDIO_BYTES);
+  using input = new SealedInput(encoded);
+  using samples = createFile("samples", limit + OVERRUN_BYTES);
+  const outcome = await runProgram({
+    program,
+    args: audioArguments(demuxer, settings),
+    files: [input.file, samples],
+    memoryLimitBytes: BASE_MEMORY_BYTES,
+    whileRunning: () => checkSize(samples, limit),
+  });
+  checkSize(samples, limit);
+  const { from, to } = judge(outcome, demuxer);
+  const decoded = Math.floor(writtenBytes(samples) / (SAMPLE_BYTES * to.channels));
+  const heard = demuxer === "mov" ? readSoundDuration(encoded) : null;
+  const frames = heard === null ? decoded : Math.min(decoded, Math.ceil(heard * to.sampleRate));
+  if (frames === 0) throw noSamples(outcome);
+  const metadata = metadataOf(frames, from, to, outcome.log, settings);
+  // libswresample makes a mono source 3 dB quieter on two channels: here it is heard as loud as it is.
+  const gain = from.channels === 1 && to.channels === 2 ? Math.SQRT2 : 1;
+  return await tensorOf(samples, metadata, { frames, gain }, context);
+}
+
+function sniffSound(encoded: Uint8Array): Demuxer {
+  if (encoded.byteLength === 0) throw new MediaError("media_empty", "there are no bytes to decode");
+  const sniffed = sniffMedia(encoded);
+  if (sniffed.kind === "container") return sniffed.demuxer;
+  const name = sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
+  throw new MediaError("media_unsupported", `nothing that sound is decoded from: ${name}`);
+}
+
+/** Counts what was decoded. */
+function checkSize(samples: PrivateFile, limit: number): void {
+  if (writtenBytes(samples) <= limit) return;
+  throw new MediaError("limit_exceeded", `the sound takes more than the limit of ${limit} bytes when it is decoded`);
+}
+
+/**
+ * Whether what was written are the sound's samples, and how they were converted.
+ *
+ * Damaged packets are passed over, as in clips. A file that is shorter than its own table of samples says is refused.
+ * @throws MediaError otherwise
+ */
+function judge(outcome: ProgramOutcome, demuxer: Demuxer): { readonly from: SoundFormat; readonly to: SoundFormat } {
+  const { exitCode, signal, log } = outcome;
+  if (exitCode !== 0 || signal !== null) {
+    throw programFailure(outcome, "audio") ?? new MediaError("media_corrupt", `not decodable: ${logExcerpt(log)}`);
+  }
+  if (demuxer === "mov" && /^\[mov,[^\]]*\] \[error\] .*partial file$/m.test(log)) {
+    throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
+  }
+  const [first, ...others] = conversions(log);
+  if (!first) throw noSamples(outcome);
+  const { to } = first;
+  if (others.some((other) => other.to.channels !== to.channels || other.to.sampleRate !== to.sampleRate)) {
+    throw new MediaError(
+      "media_unsupported",
+      "the sound's format changes midway: say which rate and channels it is to have",
+    );
+  }
+  return first;
+}
+
+function noSamples({ log }: ProgramOutcome): MediaError {
+  // At the log level it is run with, ffmpeg always says something.
+  if (log.trim() === "") return new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
+  return new MediaError("no_samples", `No samples could be decoded, the sound may be damaged: ${logExcerpt(log)}`);
+}
+
+/** The duration is what was decoded; only where the sound was cut short on purpose the container's word is taken. */
+function metadataOf(
+  frames: number,
+  from: SoundFormat,
+  to: SoundFormat,
+  log: string,
+  { max_duration }: AudioSettings,
+): AudioMetadata {
+  const decoded = frames / to.sampleRate;
+  const isCut = typeof max_duration === "number" && decoded >= max_duration - 1 / to.sampleRate;
+  return {
+    sample_rate: to.sampleRate,
+    channels: to.channels,
+    source_sample_rate: from.sampleRate,
+    source_channels: from.channels,
+    source_duration: isCut ? Math.max(decoded, statedDuration(log) ?? 0) : decoded,
+  };
+}
+
+async function tensorOf(
+  samples: PrivateFile,
+  metadata: AudioMetadata,
+  { frames, gain }: { readonly frames: number; readonly gain: number },
+  context: DecodeContext,
+): Promise<DecodedTensor> {
+  const shape = [frames, metadata.channels];
+  const byteLength = frames * metadata.channels * SAMPLE_BYTES;
+  const room = await context.room(byteLength, HASH_HEADER_BYTES);
+  copyClipped(asFloats(samples.bytes, byteLength), asFloats(room.payload, byteLength), gain);
+  const contentHash = hashInRoom(room, audioHashHeader(shape, FLOAT32, metadata, byteLength), byteLength);
+  return { shape, dtype: FLOAT32, metadata: taggedAudio(metadata), byteLength, contentHash };
+}
+
+function asFloats({ buffer, byteOffset }: Uint8Array, byteLength: number): Float32Array {
+  return new Float32Array(buffer, byteOffset, byteLength / SAMPLE_BYTES);
+}
+
+/** Lossy codecs and resampling overshoot; and files of floats may hold anything, of which what is no number becomes silence. */
+function copyClipped(from: Float32Array, into: Float32Array, gain: number): void {
+  for (let index = 0; index < from.length; index += 1) {
+    const value = gain * (from[index] as number);
+    into[index] = value > 1 ? 1 : value >= -1 ? value : value < -1 ? -1 : 0;
+  }
+}
