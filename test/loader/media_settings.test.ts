@@ -57,6 +57,7 @@ describe("a request's settings", () => {
     expect(video).toEqual({
       max_frames: 2,
       strict: false,
+      sampling: "targets",
       auto_rotate: false,
       color: "reference",
       limits: { max_alloc: 512 * MEBIBYTE },

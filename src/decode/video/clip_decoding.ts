@@ -40,7 +40,9 @@ export async function decodeFrames(
   threads: number,
   into: Uint8Array,
 ): Promise<readonly number[]> {
-  const plan = request.strict ? null : unlessFailing(() => planRequest(input.bytes, request, threads));
+  // Key frames alone are quick to come by.
+  const plan =
+    request.strict || request.isOfKeyFrames ? null : unlessFailing(() => planRequest(input.bytes, request, threads));
   if (plan) {
     const timestamps = await runPlan(program, input, request, plan, threads, into);
     if (timestamps) return timestamps;
@@ -89,7 +91,7 @@ export function planRequest(
   if (request.demuxer !== "mov" || request.streamIndex === null) return null;
   const index = readSampleIndex(encoded, request.streamIndex, request.timeBase.den);
   const codec = index && clipCodec(encoded, index);
-  const plan = codec && planClip(encoded, index, codec, request.thresholds, threads, leastPartCost);
+  const plan = codec && planClip(encoded, index, codec, request, threads, leastPartCost);
   return plan && { ...plan, index, codec };
 }
 
@@ -106,7 +108,7 @@ export async function runPlan(
   threads: number,
   into: Uint8Array,
 ): Promise<number[] | null> {
-  const frameBytes = request.width * request.height * CHANNELS;
+  const frameBytes = request.output.width * request.output.height * CHANNELS;
   const decoders = { program, request, threads: threadsOfEach(threads, plan.parts.length) };
   let firstFrame = 0;
   const placed = plan.parts.map((part) => {
@@ -149,7 +151,8 @@ async function runPart(
   if (!compact) return false;
   // What is not wanted is shown before the next frame that is, so each of these is its frame's own threshold.
   const thresholds = part.targets.map((time) => time - compact.origin);
-  const command = { ...request, streamIndex: 0, thresholds, threads };
+  const walk = { thresholds, counts: "timestamps", span: null } as const;
+  const command = { ...request, streamIndex: 0, ...walk, threads };
   const { timestamps, outcome } = await runClip(program, command, compact.file, place, signal);
   return (
     timestamps.length === thresholds.length &&

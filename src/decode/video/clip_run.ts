@@ -48,7 +48,8 @@ export async function runClip(
   place: Uint8Array,
   signal?: AbortSignal,
 ): Promise<RunFrames> {
-  const frameBytes = command.width * command.height * CHANNELS;
+  const frameBytes = command.output.width * command.output.height * CHANNELS;
+  const heldBytes = HELD_FRAMES * Math.max(frameBytes, command.width * command.height * CHANNELS);
   const count = command.thresholds.length;
   using frames = createFile("frames", count * frameBytes);
   using lines = createFile("timestamps", 4096 + count * TIMESTAMP_LINE_BYTES);
@@ -66,7 +67,7 @@ export async function runClip(
       program,
       args: decodeArguments(command, option),
       files: [input, frames, lines, starts, ...(script ? [script] : [])],
-      memoryLimitBytes: BASE_MEMORY_BYTES + (command.threads - 1) * THREAD_MEMORY_BYTES + HELD_FRAMES * frameBytes,
+      memoryLimitBytes: BASE_MEMORY_BYTES + (command.threads - 1) * THREAD_MEMORY_BYTES + heldBytes,
       cpuSeconds: CPU_SECONDS * command.threads,
       whileRunning: () => {
         signal?.throwIfAborted();

@@ -1,6 +1,7 @@
 /** The argument lists of ffmpeg for clips, in a form that 5.1 and 9.0 both take. */
 import { COMMON_ARGUMENTS, inputArguments } from "../ffmpeg/arguments.ts";
 import type { Demuxer } from "../sniff.ts";
+import type { FrameWalk } from "./frame_walk.ts";
 
 /** Bytes of a pixel, RGB. */
 export const CHANNELS = 3;
@@ -12,14 +13,18 @@ export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
 const LONGEST_ARGUMENT = 100_000;
 
-export interface DecodeCommand {
+/** Sides of a picture, pixels. */
+export interface PictureSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface DecodeCommand extends FrameWalk, PictureSize {
   readonly demuxer: Demuxer;
   /** Index of the stream in the file, or null for the first that is not an attached picture. */
   readonly streamIndex: number | null;
-  readonly width: number;
-  readonly height: number;
-  /** From which timestamp on a frame may be the i-th one taken, ascending, in the stream's time base. */
-  readonly thresholds: readonly number[];
+  /** What the pictures are scaled to. */
+  readonly output: PictureSize;
   /** Whose matrix converts: BT.601's, as the fleet's reference, or that of the stream's tag. */
   readonly color: "reference" | "tagged";
   /** Filters that turn the pictures, after conversion. */
@@ -52,6 +57,7 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
     ...COMMON_ARGUMENTS,
     ...(command.strict ? ["-xerror"] : []),
     ...["-noautorotate", "-threads", String(command.threads)],
+    ...(command.isOfKeyFrames ? ["-skip_frame", "nokey"] : []),
     // Timestamps stay the container's: no shift to zero, no start time taken off.
     ...["-copyts", ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input)],
     ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
@@ -70,15 +76,16 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
  * its size is fixed, lest frames of another size be written.
  */
 export function decodeFilter(command: DecodeCommand): string {
-  const { thresholds, width, height, turn } = command;
+  const { span, output, turn } = command;
   const { timestamps, graphStarts } = DECODE_DESCRIPTORS;
   return [
     "metadata=mode=add:key=start:value=1:enable='eq(n,0)'",
     `metadata=mode=print:key=start:file='pipe\\:${graphStarts}'`,
-    `select='${selectExpression(thresholds)}'`,
+    ...(span ? [`trim=start_pts=${span.start}:end_pts=${span.end}`] : []),
+    `select='${selectExpression(command)}'`,
     "metadata=mode=add:key=taken:value=1",
     `metadata=mode=print:key=taken:file='pipe\\:${timestamps}'`,
-    `scale=w=${width}:h=${height}:in_color_matrix=${command.color === "tagged" ? "auto" : "bt601"}:flags=area`,
+    `scale=w=${output.width}:h=${output.height}:in_color_matrix=${command.color === "tagged" ? "auto" : "bt601"}:flags=area`,
     // Turned as RGB, which loses nothing.
     ...(turn.length === 0 ? [] : ["format=rgb24", ...turn]),
   ].join(",");
@@ -88,9 +95,10 @@ export function decodeFilter(command: DecodeCommand): string {
  * The walk over frames as one of ffmpeg's expressions: variable 0 counts the frames taken; a frame that is not below the
  * threshold of that number is taken and counted. A frame without a timestamp (NaN) is below every threshold.
  */
-export function selectExpression(thresholds: readonly number[]): string {
+export function selectExpression({ thresholds, counts }: Pick<FrameWalk, "thresholds" | "counts">): string {
   const current = thresholdExpression(thresholds, 0, thresholds.length);
-  return `if(lt(ld(0),${thresholds.length}),if(gte(pts,${current}),st(0,ld(0)+1),0),0)`;
+  const place = counts === "frames" ? "n" : "pts";
+  return `if(lt(ld(0),${thresholds.length}),if(gte(${place},${current}),st(0,ld(0)+1),0),0)`;
 }
 
 /** Threshold number `ld(0)`, for numbers from `from` up to but not including `to`: a balanced tree of comparisons. */
@@ -102,12 +110,13 @@ function thresholdExpression(thresholds: readonly number[], from: number, to: nu
 }
 
 /**
- * Arguments of the process that lists the packets of the default video stream, undecoded, and decodes one frame, so that its
- * log tells the picture's size and the guessed frame rate.
+ * Arguments of the process that lists the packets of a video stream, undecoded, and decodes one frame, so that its log tells the
+ * picture's size and the guessed frame rate.
  * @param mostPackets how many are listed
+ * @param streamIndex as in {@link DecodeCommand}
  */
-export function probeArguments(demuxer: Demuxer, mostPackets: number): string[] {
-  const stream = ["-map", streamSpecifier(null)];
+export function probeArguments(demuxer: Demuxer, mostPackets: number, streamIndex: number | null = null): string[] {
+  const stream = ["-map", streamSpecifier(streamIndex)];
   return [
     ...COMMON_ARGUMENTS,
     ...["-copyts", ...inputArguments(demuxer, PROBE_DESCRIPTORS.input)],

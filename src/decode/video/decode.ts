@@ -8,12 +8,14 @@ import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } f
 import { SealedInput } from "../ffmpeg/sealed_input.ts";
 import { type Demuxer, sniffMedia } from "../sniff.ts";
 import { type ClipRequest, decodeFrames } from "./clip_decoding.ts";
-import { CHANNELS } from "./command.ts";
+import { CHANNELS, type PictureSize } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";
-import { MOST_FRAMES, type VideoSettings } from "./options.ts";
+import { frameWalk } from "./frame_walk.ts";
+import type { VideoSettings } from "./options.ts";
 import { probeContainer } from "./probe.ts";
-import { requestedFrameCount, sourceDuration, sourceFps, timestampSeconds, timestampThresholds } from "./sampling.ts";
+import { sameRational } from "./rational.ts";
+import { requestedFrameCount, sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
 
 export interface VideoDecodeOptions {
   readonly settings: VideoSettings;
@@ -46,17 +48,20 @@ export async function decodeVideo(
 
   using input = new SealedInput(encoded);
   const facts = await readContainerFacts(encoded, demuxer, () => probeContainer(program, input.file, demuxer));
+  const isOfKeyFrames = options.settings.sampling === "keyframes";
+  const keyTimestamps = isOfKeyFrames ? await findKeyFrames(program, input, facts) : null;
 
-  const request = clipRequest(facts, options.settings);
+  const request = clipRequest(facts, options.settings, keyTimestamps);
   const reachable = request.thresholds.length;
-  const frameBytes = facts.width * facts.height * CHANNELS;
+  const { output } = request;
+  const frameBytes = output.width * output.height * CHANNELS;
   const room = await context.room(reachable * frameBytes, HASH_HEADER_BYTES + reachable * TIMESTAMP_JSON_BYTES);
   const timestamps = await decodeFrames(program, input, request, context.threads, room.payload);
 
   const byteLength = timestamps.length * frameBytes;
   const [height, width] = turnOf(facts, options.settings).swapsSides
-    ? [facts.width, facts.height]
-    : [facts.height, facts.width];
+    ? [output.width, output.height]
+    : [output.height, output.width];
   const shape = [timestamps.length, height, width, CHANNELS];
   const metadata: VideoMetadata = {
     source_fps: sourceFps(facts),
@@ -69,20 +74,49 @@ export async function decodeVideo(
 
 /**
  * What has to be decoded.
+ * @param keyTimestamps as in {@link frameWalk}
  * @throws MediaError frame_count_invalid, limit_exceeded, no_frames, media_corrupt
  */
-export function clipRequest(facts: ContainerFacts, settings: VideoSettings): ClipRequest {
-  const count = requestedFrameCount(facts, settings);
-  checkAllocation(count, facts, settings);
+export function clipRequest(
+  facts: ContainerFacts,
+  settings: VideoSettings,
+  keyTimestamps: readonly number[] | null = null,
+): ClipRequest {
   const { demuxer, streamIndex, width, height, timeBase } = facts;
+  const output = scaledSize(facts, settings.max_pixels ?? null);
+  // Before frames are counted one by one: a header may promise any number.
+  if (!keyTimestamps) checkAllocation(requestedFrameCount(facts, settings), output, settings);
+  const { walk, count } = frameWalk(facts, settings, keyTimestamps);
+  checkAllocation(count, output, settings);
   return {
-    ...{ demuxer, streamIndex, width, height, timeBase },
-    thresholds: timestampThresholds(count, facts, reachableFrameCount(count, facts)),
+    ...{ demuxer, streamIndex, width, height, timeBase, output },
+    ...walk,
     color: settings.color,
     turn: turnOf(facts, settings).filters,
     strict: settings.strict,
     wanted: count,
   };
+}
+
+/** Presentation timestamps of the stream's key frames, ascending. @throws MediaError as {@link probeContainer} */
+async function findKeyFrames(program: string, input: SealedInput, facts: ContainerFacts): Promise<number[]> {
+  const { packets, timeBase } = await probeContainer(program, input.file, facts.demuxer, facts.streamIndex);
+  if (!sameRational(timeBase, facts.timeBase)) {
+    throw new MediaError("media_corrupt", "the container's time base is not the one it is decoded with");
+  }
+  return packets
+    .filter(({ isKey }) => isKey)
+    .map(({ pts }) => pts)
+    .toSorted((a, b) => a - b);
+}
+
+/** Sides in proportion, rounded down, so that a frame has at most so many pixels. */
+export function scaledSize({ width, height }: PictureSize, maxPixels: number | null): PictureSize {
+  if (maxPixels === null || width * height <= maxPixels) return { width, height };
+  const factor = Math.sqrt(maxPixels / (width * height));
+  const scaledWidth = Math.min(maxPixels, Math.max(1, Math.floor(width * factor)));
+  const scaledHeight = Math.max(1, Math.floor(height * factor));
+  return { width: scaledWidth, height: Math.min(scaledHeight, Math.floor(maxPixels / scaledWidth)) };
 }
 
 function turnOf(facts: ContainerFacts, settings: VideoSettings): Turn {
@@ -97,7 +131,7 @@ function sniffContainer(encoded: Uint8Array): Demuxer {
   throw new MediaError("media_unsupported", `not a video container that is decoded: ${name}`);
 }
 
-function checkAllocation(count: number, { width, height }: ContainerFacts, { limits }: VideoSettings): void {
+function checkAllocation(count: number, { width, height }: PictureSize, { limits }: VideoSettings): void {
   const limit = limits?.max_alloc ?? null;
   const byteLength = count * width * height * CHANNELS;
   if (limit !== null && byteLength > limit) {
@@ -107,19 +141,6 @@ function checkAllocation(count: number, { width, height }: ContainerFacts, { lim
       `a clip of ${dimensions} takes ${byteLength} bytes, over the limit of ${limit}`,
     );
   }
-}
-
-/**
- * How many of the frames wanted can be found at all, which is what memory is asked for: a packet gives one frame at most, so a
- * frame count that the file's packets do not back costs nothing.
- */
-function reachableFrameCount(count: number, { packetCount }: ContainerFacts): number {
-  const reachable = Math.min(count, packetCount);
-  if (reachable === 0) throw new MediaError("no_frames", "Failed to decode any frames, the video has no packets");
-  if (reachable > MOST_FRAMES) {
-    throw new MediaError("limit_exceeded", `a clip of ${reachable} frames is over the limit of ${MOST_FRAMES} frames`);
-  }
-  return reachable;
 }
 
 /**

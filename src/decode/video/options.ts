@@ -34,6 +34,30 @@ export const videoOptionsSchema = z
       .nonnegative()
       .nullish()
       .describe("Frames to take, spread evenly over the clip; at least one is taken. All of them when neither is set."),
+    start: z
+      .number()
+      .nonnegative()
+      .nullish()
+      .describe("From where on frames are taken, seconds by the clip's own timestamps. Default: its beginning."),
+    end: z
+      .number()
+      .positive()
+      .nullish()
+      .describe(
+        "Before where frames are taken, seconds. Default: the clip's end. Timestamps stay those of the whole clip.",
+      ),
+    sampling: z
+      .enum(["targets", "indices", "keyframes"])
+      .default("targets")
+      .describe(
+        "Which frames are taken: the first ones at or behind positions evenly spread over the time, as the fleet's reference does; those whose numbers are " +
+          "evenly spread from the first to the last; or key frames alone, of which as many are taken, evenly, as are asked for.",
+      ),
+    max_pixels: z
+      .int()
+      .positive()
+      .nullish()
+      .describe("Most pixels of a frame: larger ones are scaled down, sides in proportion and rounded down."),
     strict: z
       .boolean()
       .default(false)
@@ -55,11 +79,12 @@ export const videoOptionsSchema = z
       .prefault({})
       .describe("Absent or empty: the defaults. Null: no limits at all."),
   })
-  .superRefine(({ fps, max_frames, num_frames }, context) => {
+  .superRefine(({ fps, max_frames, num_frames, start, end }, context) => {
     const refuse = (first: string, second: string): void =>
       context.addIssue({ code: "custom", message: `${first} and ${second} cannot be specified at the same time` });
     if (present(fps) && present(num_frames)) refuse("fps", "num_frames");
     if (present(max_frames) && present(num_frames)) refuse("max_frames", "num_frames");
+    if (present(end) && end <= (start ?? 0)) context.addIssue({ code: "custom", message: "end must be behind start" });
   })
   .meta({ title: "VideoOptions", description: "Which frames of a clip are decoded." });
 

@@ -13,6 +13,7 @@
  * does not notice, it leaves a part of the picture as it finds its buffer, which hangs on what was decoded before.
  */
 import { type ClipCodec, NO_BYTES, type Picture } from "./codec_pictures.ts";
+import type { FrameWalk } from "./frame_walk.ts";
 import { isOrderedByTime, type OutputOrder, outputOrder } from "./output_order.ts";
 import { distribute, LEAST_PART_COST, type PlanPart, type WantedStretch } from "./plan_parts.ts";
 import type { SampleIndex } from "./sample_index.ts";
@@ -37,7 +38,7 @@ const MOST_READ = 2 ** 18;
 
 /**
  * @param encoded the file
- * @param thresholds from which timestamp on a frame may be the i-th one wanted, ascending
+ * @param walk which frames are wanted
  * @param mostParts how many decoders may run side by side
  * @param leastPartCost what is worth a decoder of its own
  * @returns null when the clip has to be decoded linearly, or may as well be
@@ -46,13 +47,13 @@ export function planClip(
   encoded: Uint8Array,
   index: SampleIndex,
   codec: ClipCodec,
-  thresholds: readonly number[],
+  walk: FrameWalk,
   mostParts: number,
   leastPartCost = LEAST_PART_COST,
 ): Plan | null {
   const order = outputOrder(index, codec.mostReordered);
   if (!order) return null;
-  const targets = wantedSamples(index, order, thresholds);
+  const targets = wantedSamples(index, order, walk);
   const last = targets.reduce((latest, sample) => Math.max(latest, sample), -1);
   if (last < 0 || last - index.first >= MOST_READ) return null;
   const linearCost = costOf(index, range(index.first, last));
@@ -75,13 +76,17 @@ export function planClip(
 }
 
 /** The walk over frames in presentation order: the first one not below the current threshold is wanted. */
-function wantedSamples(index: SampleIndex, order: OutputOrder, thresholds: readonly number[]): number[] {
+function wantedSamples(index: SampleIndex, order: OutputOrder, { thresholds, counts, span }: FrameWalk): number[] {
   const wanted: number[] = [];
+  let number = 0;
   for (const sample of order.samples) {
     const threshold = thresholds[wanted.length];
-    if (threshold === undefined) break;
     const time = index.pts[sample] ?? 0;
-    if (sample >= index.first && time >= index.firstTime && time >= threshold) wanted.push(sample);
+    if (threshold === undefined || (span && time >= span.end)) break;
+    if (sample < index.first || time < index.firstTime || (span && time < span.start)) continue;
+    const place = counts === "frames" ? number : time;
+    if (place >= threshold) wanted.push(sample);
+    number += 1;
   }
   return wanted;
 }

@@ -11,7 +11,11 @@ import { type Rational, sameRational } from "./rational.ts";
 
 export interface Probe extends GraphInput {
   /** In the order of the file. */
-  readonly packets: readonly Packet[];
+  readonly packets: readonly ListedPacket[];
+}
+
+export interface ListedPacket extends Packet {
+  readonly isKey: boolean;
 }
 
 /** A line about a packet takes no more bytes than this, and no more than so many times those of a packet in any container. */
@@ -19,20 +23,28 @@ const LINE_BYTES = 160;
 const LINE_RATIO = 6;
 /** The lines about streams that come first. */
 const HEADER_BYTES = 1024 * 1024;
+/** AV_PKT_FLAG_KEY. */
+const KEY_FLAG = 1;
 const PROBE_MEMORY_BYTES = 4 * 1024 ** 3;
 
 /**
  * Runs ffmpeg once over the file without decoding more than a frame.
  * @param input the file, sealed
+ * @param streamIndex the stream's; null for the first that is not an attached picture
  * @throws MediaError no_video_stream, media_unsupported, media_corrupt, limit_exceeded for too many packets,
  *   ffmpeg_unavailable, decoder_failed, decoder_timeout, system_failed
  */
-export async function probeContainer(program: string, input: PrivateFile, demuxer: Demuxer): Promise<Probe> {
+export async function probeContainer(
+  program: string,
+  input: PrivateFile,
+  demuxer: Demuxer,
+  streamIndex: number | null = null,
+): Promise<Probe> {
   const listBytes = Math.min(LINE_RATIO * input.bytes.byteLength, LINE_BYTES * (MOST_PACKETS + 1));
   using list = createFile("packets", HEADER_BYTES + listBytes);
   const outcome = await runProgram({
     program,
-    args: probeArguments(demuxer, MOST_PACKETS + 1),
+    args: probeArguments(demuxer, MOST_PACKETS + 1, streamIndex),
     files: [input, list],
     memoryLimitBytes: PROBE_MEMORY_BYTES,
   });
@@ -49,14 +61,19 @@ export async function probeContainer(program: string, input: PrivateFile, demuxe
   return { ...first, packets: packets.packets };
 }
 
-/** The lines of ffmpeg's `framecrc` format: stream, decoding and presentation timestamp, duration, size, checksum. */
-function parsePackets(text: string): { timeBase: Rational; packets: Packet[] } | null {
+/**
+ * The lines of ffmpeg's `framecrc` format: stream, decoding and presentation timestamp, duration, size, checksum, and flags where
+ * they are others than "key".
+ */
+function parsePackets(text: string): { timeBase: Rational; packets: ListedPacket[] } | null {
   const timeBase = /^#tb \d+: (\d+)\/(\d+)$/m.exec(text);
   if (!timeBase) return null;
-  const packets = Array.from(text.matchAll(/^\d+, *(-?\d+), *(-?\d+), *(\d+),/gm), ([, dts, pts, duration]) => ({
+  const lines = text.matchAll(/^\d+, *(-?\d+), *(-?\d+), *(\d+), *\d+, *0x[0-9a-f]+(?:, *F=0x([0-9A-Fa-f]+))?/gm);
+  const packets = Array.from(lines, ([, dts, pts, duration, flags]) => ({
     // What has no timestamp has the smallest number of 64 bits.
     pts: Number(pts) > Number.MIN_SAFE_INTEGER ? Number(pts) : Number(dts),
     duration: Number(duration),
+    isKey: flags === undefined || (Number.parseInt(flags, 16) & KEY_FLAG) !== 0,
   }));
   return { timeBase: { num: Number(timeBase[1]), den: Number(timeBase[2]) }, packets };
 }

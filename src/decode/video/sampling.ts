@@ -46,23 +46,62 @@ export function sourceFps(timing: StreamTiming): number {
   return singlePrecision(timing.frameRate);
 }
 
+/** The part of a clip that frames are taken from, seconds. */
+export interface Span {
+  readonly start: number;
+  /** The first moment behind it. */
+  readonly end: number;
+  readonly isWhole: boolean;
+}
+
+/** @throws MediaError frame_count_invalid when it begins behind the clip's end */
+export function spanOf(timing: StreamTiming, { start, end }: Pick<VideoSettings, "start" | "end">): Span {
+  const duration = sourceDuration(timing);
+  if (start && start >= duration) {
+    throw new MediaError(
+      "frame_count_invalid",
+      `Cannot decode frames from ${start} s on: the clip ends at ${duration} s`,
+    );
+  }
+  const isWhole = !start && (typeof end !== "number" || end >= duration);
+  return { start: start ?? 0, end: Math.min(end ?? duration, duration), isWhole };
+}
+
 /**
  * How many frames to look for.
  * @throws MediaError frame_count_invalid when more are wanted than there are, or when there is no telling how many there are
  */
 export function requestedFrameCount(timing: StreamTiming, settings: VideoSettings): number {
-  const duration = sourceDuration(timing);
-  const total = timing.frameCount > 0 ? timing.frameCount : wholeFrames(duration * sourceFps(timing));
+  const span = spanOf(timing, settings);
+  const duration = span.end - span.start;
+  const total = totalFrames(timing, span);
   if (total === 0) throw new MediaError("frame_count_invalid", "Cannot determine the video frame count");
 
-  const { fps, num_frames, max_frames } = settings;
-  const wanted = typeof fps === "number" ? wholeFrames(duration * fps) : (num_frames ?? total);
-  const requested = Math.max(1, Math.min(wanted, max_frames ?? wanted));
+  const wanted = wantedFrames(settings, duration) ?? total;
+  const requested = Math.max(1, Math.min(wanted, settings.max_frames ?? wanted));
+  // Of key frames nobody knows the number: as many are taken as there are.
+  if (requested > total && settings.sampling === "keyframes") return total;
   if (requested > total) {
     throw new MediaError("frame_count_invalid", `Cannot decode ${requested} frames from ${total} total frames`);
   }
   return requested;
 }
+
+/** Frames asked for by number or rate; null when all are. */
+function wantedFrames({ fps, num_frames }: VideoSettings, duration: number): number | null {
+  return typeof fps === "number" ? wholeFrames(duration * fps) : (num_frames ?? null);
+}
+
+/** Frames of a span, of the whole clip as its container counts them. */
+export function totalFrames(timing: StreamTiming, span: Span): number {
+  const whole = timing.frameCount > 0 ? timing.frameCount : wholeFrames(sourceDuration(timing) * sourceFps(timing));
+  if (span.isWhole) return whole;
+  // A frame that begins in the span is in it, however little of it is.
+  return Math.min(whole, Math.max(1, Math.ceil((span.end - span.start) * sourceFps(timing) - FRAME_TOLERANCE)));
+}
+
+/** Of a frame: durations and rates are single precision. */
+const FRAME_TOLERANCE = 0.01;
 
 /** A number of frames out of a product with a duration: rounded down, 0 for what is no number. */
 function wholeFrames(value: number): number {
@@ -70,14 +109,25 @@ function wholeFrames(value: number): number {
 }
 
 /**
- * Positions of the frames wanted, seconds: one in the middle, or evenly from 0 to one frame before the end.
+ * Positions of the frames wanted, seconds: one in the middle, or evenly from the span's beginning to one frame before its end.
  * @param count how many are wanted, at least 1
  * @param reachable how many of them are told, from the first on
  */
-export function targetPositions(count: number, timing: StreamTiming, reachable = count): number[] {
-  const last = Math.max(0, sourceDuration(timing) - 1 / sourceFps(timing) - END_MARGIN_SECONDS);
-  if (count === 1) return [last / 2];
-  return Array.from({ length: reachable }, (_, index) => (index * last) / (count - 1));
+export function targetPositions(
+  count: number,
+  timing: StreamTiming,
+  reachable = count,
+  { start, end }: Span = spanOf(timing, {}),
+): number[] {
+  const last = Math.max(0, end - start - 1 / sourceFps(timing) - END_MARGIN_SECONDS);
+  if (count === 1) return [start + last / 2];
+  return Array.from({ length: reachable }, (_, index) => start + (index * last) / (count - 1));
+}
+
+/** Numbers of frames evenly spread over all of them, the first and the last among them: rounded down, as numpy's linspace to int. */
+export function evenIndices(count: number, total: number, reachable = count): number[] {
+  if (count === 1) return [0];
+  return Array.from({ length: reachable }, (_, index) => Math.floor((index * (total - 1)) / (count - 1)));
 }
 
 /** A position as timestamps are compared with it: whole microseconds, in single precision seconds. */
@@ -121,8 +171,21 @@ export function firstTimestampAtOrAfter(position: number, timeBase: Rational): n
  * that is not below the current threshold is taken, and the next threshold becomes current. They never decrease.
  * @param reachable how many are told, from the first on: with so many packets, no later one is ever looked at
  */
-export function timestampThresholds(count: number, timing: StreamTiming, reachable = count): number[] {
-  return targetPositions(count, timing, reachable).map((position) =>
+export function timestampThresholds(
+  count: number,
+  timing: StreamTiming,
+  reachable = count,
+  span: Span = spanOf(timing, {}),
+): number[] {
+  const thresholds = targetPositions(count, timing, reachable, span).map((position) =>
     firstTimestampAtOrAfter(comparedPosition(position), timing.timeBase),
   );
+  // In single precision a frame that begins where the span does may seem to begin before it.
+  if (!span.isWhole && count > 1) thresholds[0] = firstTimestampAt(span.start, timing.timeBase);
+  return thresholds;
+}
+
+/** The first timestamp that is not before a moment, to a millionth of a tick. @param seconds not negative */
+export function firstTimestampAt(seconds: number, { num, den }: Rational): number {
+  return Math.ceil((seconds * den) / num - 1e-6);
 }

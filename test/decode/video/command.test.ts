@@ -15,12 +15,18 @@ const COMMAND = {
   streamIndex: 1,
   width: 160,
   height: 120,
+  output: { width: 160, height: 120 },
   thresholds: [0, 512, 1024],
+  counts: "timestamps",
+  span: null,
+  isOfKeyFrames: false,
   color: "reference",
   turn: [],
   strict: false,
   threads: 1,
 } as const;
+
+const timestamps = (thresholds: readonly number[]) => ({ thresholds, counts: "timestamps" }) as const;
 
 /** The argument behind an option. */
 function valueAfter(args: readonly string[], option: string): string | undefined {
@@ -68,13 +74,13 @@ describe("what ffmpeg is told", () => {
 
 describe("the walk as an expression", () => {
   test("compares with the threshold of the current number and counts what it takes", () => {
-    expect(selectExpression([7])).toBe("if(lt(ld(0),1),if(gte(pts,7),st(0,ld(0)+1),0),0)");
-    expect(selectExpression([7, -9])).toContain("if(lt(ld(0),1),7,-9)");
+    expect(selectExpression(timestamps([7]))).toBe("if(lt(ld(0),1),if(gte(pts,7),st(0,ld(0)+1),0),0)");
+    expect(selectExpression(timestamps([7, -9]))).toContain("if(lt(ld(0),1),7,-9)");
   });
 
   test("is nested no deeper than the logarithm of the number of frames", () => {
     let [depth, deepest] = [0, 0];
-    for (const character of selectExpression(Array.from({ length: 4096 }, (_, index) => index))) {
+    for (const character of selectExpression(timestamps(Array.from({ length: 4096 }, (_, index) => index)))) {
       if (character === "(") depth += 1;
       if (character === ")") depth -= 1;
       deepest = Math.max(deepest, depth);

@@ -6,6 +6,7 @@ describe("video options", () => {
   test("nothing given: all frames, not strict, not turned, the fleet's colours, the default limit", () => {
     expect(videoOptionsSchema.parse({})).toEqual({
       strict: false,
+      sampling: "targets",
       auto_rotate: false,
       color: "reference",
       limits: { max_alloc: 512 * 1024 * 1024 },
