@@ -1,8 +1,8 @@
 /**
  * The image program of a decoder child: encoded bytes in, an 8-bit tensor in registered memory out.
  *
- * Pixels are as the file has them: no turning by EXIF orientation, no conversion by colour profile, the channels that
- * are there. Which library decodes what is decided by whose pixels are exact, see {@link decodePicture}.
+ * Pixels are as the file has them unless the settings say otherwise: no turning by EXIF orientation, no conversion by colour
+ * profile, the channels that are there. Which library decodes what is decided by whose pixels are exact, see {@link decodePicture}.
  */
 import { MediaError } from "../../errors.ts";
 import { type ColorType, imageHashHeader, type MediaMetadata, UINT8 } from "../../tensor/index.ts";
@@ -12,14 +12,17 @@ import { decoderFailure } from "./decoders/failure.ts";
 import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
 import { decodeInPlace, type InPlaceContext } from "./decoders/in_place.ts";
-import { decodeWithLibvips, verifyWithLibvips } from "./decoders/libvips.ts";
+import { decodeWithLibvips, type Pixels, verifyWithLibvips } from "./decoders/libvips.ts";
 import type { DecodedPicture } from "./decoders/picture.ts";
 import { decodeQoi } from "./decoders/qoi.ts";
 import { type DecodableFormat, isDecodable, readImageHeader } from "./header.ts";
-import type { ChannelCount, ImageHeader } from "./image_header.ts";
+import type { ChannelCount, ImageHeader, PixelSize } from "./image_header.ts";
 import { judgeImageLimits } from "./limits.ts";
 import type { ImageOptions } from "./options.ts";
 import { corruptImage } from "./refusals.ts";
+import { decodedSize, planTransforms, type Transforms } from "./transforms/transforms.ts";
+
+type PictureSize = Pick<DecodedPicture, "width" | "height" | "channels">;
 
 const COLOR_TYPES: Readonly<Record<ChannelCount, ColorType>> = {
   1: "L8",
@@ -44,14 +47,48 @@ export async function decodeImage(
 ): Promise<DecodedTensor> {
   const format = sniffImage(encoded);
   const header = readImageHeader(encoded, format);
-  judgeImageLimits(format, header, options.limits);
-  const room = await context.room(header.width * header.height * header.channels);
-  const { width, height, channels } = await decodeInto(room, encoded, format, header, context);
+  judgeImageLimits(format, header, options.limits, decodedSize(encoded, format, header, options));
+  const transforms = planTransforms(encoded, format, header, options);
+  const { width: mostWidth, height: mostHeight, channels: mostChannels } = transforms?.size ?? header;
+  const room = await context.room(mostWidth * mostHeight * mostChannels);
+  const { width, height, channels } = transforms
+    ? await writeTransformed(room, encoded, format, header, transforms, context)
+    : await decodeInto(room.payload, encoded, format, header, context);
   const byteLength = width * height * channels;
   const shape = [height, width, channels];
-  const metadata: MediaMetadata = { Image: { format, color_type: COLOR_TYPES[channels], layout: "HWC" } };
+  const metadata = metadataOf(format, channels, transforms?.source ?? null);
   const contentHash = hashInRoom(room, imageHashHeader(shape, UINT8), byteLength);
   return { shape, dtype: UINT8, metadata, byteLength, contentHash };
+}
+
+/** Keys that the reference does not have stand behind those that it has, and only where the picture is another one. */
+function metadataOf(format: DecodableFormat, channels: ChannelCount, source: PixelSize | null): MediaMetadata {
+  const known = { format, color_type: COLOR_TYPES[channels], layout: "HWC" } as const;
+  return { Image: source ? { ...known, source_width: source.width, source_height: source.height } : known };
+}
+
+/** Decodes into memory of the child's own, and writes into the room what the settings make of it. */
+async function writeTransformed(
+  room: DecodeRoom,
+  encoded: Uint8Array,
+  format: DecodableFormat,
+  header: ImageHeader,
+  transforms: Transforms,
+  context: InPlaceContext,
+): Promise<PictureSize> {
+  const decode = async (): Promise<Pixels> => {
+    const bytes = new Uint8Array(header.width * header.height * header.channels);
+    const { width, height, channels } = await decodeInto(bytes, encoded, format, header, context);
+    return { width, height, channels, bytes: bytes.subarray(0, width * height * channels) };
+  };
+  try {
+    const picture = await transforms.run(decode);
+    if (picture.bytes.length > room.payload.length) throw corruptImage(format, "it becomes more than its header says");
+    room.payload.set(picture.bytes);
+    return picture;
+  } catch (error) {
+    throw decoderFailure(format, error);
+  }
 }
 
 function sniffImage(encoded: Uint8Array): DecodableFormat {
@@ -64,21 +101,21 @@ function sniffImage(encoded: Uint8Array): DecodableFormat {
   throw new MediaError("media_unsupported", `not an image of a format that is decoded: ${sniffed.name}`);
 }
 
-/** Decodes into the beginning of the room. @returns what became of the picture: never more than the header says */
+/** Decodes into the beginning of `payload`. @returns what became of the picture: never more than the header says */
 async function decodeInto(
-  room: DecodeRoom,
+  payload: Uint8Array,
   encoded: Uint8Array,
   format: DecodableFormat,
   header: ImageHeader,
   context: InPlaceContext,
-): Promise<Pick<DecodedPicture, "width" | "height" | "channels">> {
-  if (decodeInPlace(context, encoded, format, header, room.payload)) return header;
+): Promise<PictureSize> {
+  if (decodeInPlace(context, encoded, format, header, payload)) return header;
   const picture = await decodePicture(encoded, format, header);
   const { width, height, channels } = picture;
   if (width > header.width || height > header.height || channels > header.channels) {
     throw corruptImage(format, "it decodes to more than its header says");
   }
-  picture.writeTo(room.payload.subarray(0, width * height * channels));
+  picture.writeTo(payload.subarray(0, width * height * channels));
   return picture;
 }
 

@@ -1,16 +1,22 @@
 /** Judges what a header promises, before any decoder sees the bytes. */
 import { MediaError } from "../../errors.ts";
 import type { ImageFormat } from "../../tensor/index.ts";
-import type { ImageHeader } from "./image_header.ts";
+import type { ImageHeader, PixelSize } from "./image_header.ts";
 import type { ImageLimits } from "./options.ts";
 
 /**
+ * @param decoded size of what the decoder makes, pixels: less than the header's where a JPEG is scaled while it is decoded
  * @param limits null for none; even then the size must be a number that can be counted exactly
  * @throws MediaError `limit_exceeded`, naming the dimensions and the limit
  */
-export function judgeImageLimits(format: ImageFormat, header: ImageHeader, limits: ImageLimits): void {
+export function judgeImageLimits(
+  format: ImageFormat,
+  header: ImageHeader,
+  limits: ImageLimits,
+  decoded: PixelSize = header,
+): void {
   const { width, height } = header;
-  const bytes = width * height * header.bytesPerPixel;
+  const bytes = decoded.width * decoded.height * header.bytesPerPixel;
   const refuse = (limit: string) => {
     throw new MediaError(
       "limit_exceeded",
