@@ -9,6 +9,7 @@ import { type ColorType, imageHashHeader, type MediaMetadata, UINT8 } from "../.
 import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
 import { sniffMedia } from "../sniff.ts";
 import { decoderFailure } from "./decoders/failure.ts";
+import { decodeFarbfeld } from "./decoders/farbfeld.ts";
 import { decodeGif } from "./decoders/gif.ts";
 import { decodeWithImageRs } from "./decoders/image_rs.ts";
 import { decodeInPlace, type InPlaceContext } from "./decoders/in_place.ts";
@@ -120,8 +121,8 @@ async function decodeInto(
 }
 
 /**
- * The `image` crate is what other parts of a fleet decode with, so it decides for every format but three: JPEG, where
- * libjpeg-turbo's pixels are the common ones, and GIF and QOI, which its binding leaves out. Its JPEG decoder stays for
+ * The `image` crate is what other parts of a fleet decode with, so it decides for every format but four: JPEG, where
+ * libjpeg-turbo's pixels are the common ones, and GIF, QOI and Farbfeld, which its binding leaves out. Its JPEG decoder stays for
  * four components (libvips turns CMYK into other colours), but fills in what is missing of a file that was cut short;
  * such files are therefore decoded by libvips as well, for its verdict. libvips also has the kinds of TIFF that the
  * crate does not know, and TIFF with JPEG inside, whose size the crate takes from the JPEG and not from the TIFF.
@@ -134,6 +135,7 @@ async function decodePicture(
   try {
     if (format === "Qoi") return decodeQoi(encoded, header);
     if (format === "Gif") return decodeGif(encoded);
+    if (format === "Farbfeld") return decodeFarbfeld(encoded, header);
     if (header.variant === "cmyk") await verifyWithLibvips(encoded, header);
     const isForLibvips = format === "Jpeg" ? header.variant !== "cmyk" : header.variant !== undefined;
     const decode = isForLibvips ? decodeWithLibvips : decodeWithImageRs;

@@ -7,6 +7,7 @@ import { HeaderEndsEarly } from "../byte_reader.ts";
 import type { SniffedImageFormat } from "../sniff.ts";
 import { readAvifHeader } from "./headers/avif.ts";
 import { readBmpHeader, readIcoHeader } from "./headers/bmp.ts";
+import { readFarbfeldHeader } from "./headers/farbfeld.ts";
 import { readGifHeader } from "./headers/gif.ts";
 import { readJpegHeader } from "./headers/jpeg.ts";
 import { readPngHeader } from "./headers/png.ts";
@@ -28,6 +29,7 @@ const READERS = {
   Ico: readIcoHeader,
   Avif: readAvifHeader,
   Qoi: readQoiHeader,
+  Farbfeld: readFarbfeldHeader,
 } as const satisfies Partial<Record<SniffedImageFormat, (bytes: Uint8Array) => ImageHeader>>;
 
 /** Formats that are decoded; the others that carry a signature are recognised and refused by name. */
