@@ -101,6 +101,25 @@ describe("the first frame of a GIF on its screen", () => {
   });
 });
 
+describe("DDS", () => {
+  test.each([
+    ["dxt1.dds", 3],
+    ["dxt3.dds", 4],
+    ["dxt5.dds", 4],
+  ])("%s is within a level of Pillow's", async (name, channels) => {
+    const { tensor, pixels } = await decode(await media(name));
+    expect(tensor.shape).toEqual([40, 60, channels]);
+    expect(tensor.metadata).toMatchObject({ Image: { format: "Dds" } });
+    const difference = largestDifference(pixels, await pillowPixels(`${name.replace(".", "_")}_pillow.raw`));
+    expect(difference).toBeLessThanOrEqual(1);
+  });
+
+  test("surfaces that are not block-compressed are refused by name", async () => {
+    const error = await decodeError(await media("uncompressed.dds"));
+    expect(error).toMatchObject({ code: "media_unsupported", message: expect.stringContaining("Dds") });
+  });
+});
+
 describe("Farbfeld", () => {
   const farbfeld = (width: number, height: number, samples: number[]) =>
     new Uint8Array(
