@@ -18,10 +18,10 @@ import type { DecodedPicture } from "./decoders/picture.ts";
 import { decodeQoi } from "./decoders/qoi.ts";
 import { type DecodableFormat, isDecodable, readImageHeader } from "./header.ts";
 import type { ChannelCount, ImageHeader, PixelSize } from "./image_header.ts";
-import { judgeImageLimits } from "./limits.ts";
+import { judgeImageLimits, judgeTensorBytes } from "./limits.ts";
 import type { ImageOptions } from "./options.ts";
 import { corruptImage } from "./refusals.ts";
-import { decodedSize, planTransforms, type Transforms } from "./transforms/transforms.ts";
+import { decodedSize, planTransforms, type Transformed, type Transforms } from "./transforms/transforms.ts";
 
 type PictureSize = Pick<DecodedPicture, "width" | "height" | "channels">;
 
@@ -50,14 +50,16 @@ export async function decodeImage(
   const header = readImageHeader(encoded, format);
   judgeImageLimits(format, header, options.limits, decodedSize(encoded, format, header, options));
   const transforms = planTransforms(encoded, format, header, options);
-  const { width: mostWidth, height: mostHeight, channels: mostChannels } = transforms?.size ?? header;
-  const room = await context.room(mostWidth * mostHeight * mostChannels);
-  const { width, height, channels } = transforms
+  const most = transforms?.size ?? header;
+  judgeTensorBytes(format, most, options.limits);
+  const room = await context.room(most.width * most.height * most.channels);
+  const { picture, source } = transforms
     ? await writeTransformed(room, encoded, format, header, transforms, context)
-    : await decodeInto(room.payload, encoded, format, header, context);
+    : { picture: await decodeInto(room.payload, encoded, format, header, context), source: null };
+  const { width, height, channels } = picture;
   const byteLength = width * height * channels;
   const shape = [height, width, channels];
-  const metadata = metadataOf(format, channels, transforms?.source ?? null);
+  const metadata = metadataOf(format, channels, source);
   const contentHash = hashInRoom(room, imageHashHeader(shape, UINT8), byteLength);
   return { shape, dtype: UINT8, metadata, byteLength, contentHash };
 }
@@ -76,17 +78,18 @@ async function writeTransformed(
   header: ImageHeader,
   transforms: Transforms,
   context: InPlaceContext,
-): Promise<PictureSize> {
+): Promise<Transformed> {
   const decode = async (): Promise<Pixels> => {
     const bytes = new Uint8Array(header.width * header.height * header.channels);
     const { width, height, channels } = await decodeInto(bytes, encoded, format, header, context);
     return { width, height, channels, bytes: bytes.subarray(0, width * height * channels) };
   };
   try {
-    const picture = await transforms.run(decode);
+    const transformed = await transforms.run(decode);
+    const { picture } = transformed;
     if (picture.bytes.length > room.payload.length) throw corruptImage(format, "it becomes more than its header says");
     room.payload.set(picture.bytes);
-    return picture;
+    return transformed;
   } catch (error) {
     throw decoderFailure(format, error);
   }

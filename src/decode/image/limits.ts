@@ -32,3 +32,20 @@ export function judgeImageLimits(
   if (limits && bytes > limits.max_alloc) refuse(`max_alloc ${limits.max_alloc} bytes`);
   if (!Number.isSafeInteger(bytes)) refuse("2^53 bytes");
 }
+
+/**
+ * Judges what the settings make of a picture: four channels take more than the one that the file has, and a request's settings
+ * do not loosen the server's limits.
+ * @throws MediaError `limit_exceeded`
+ */
+export function judgeTensorBytes(
+  format: ImageFormat,
+  { width, height, channels }: PixelSize & { readonly channels: number },
+  limits: ImageLimits,
+): void {
+  if (!limits || width * height * channels <= limits.max_alloc) return;
+  throw new MediaError(
+    "limit_exceeded",
+    `${format} image: dimensions ${width}x${height} with ${channels} channels are over the limit, max_alloc ${limits.max_alloc} bytes`,
+  );
+}

@@ -15,7 +15,7 @@ const imageLimitsSchema = z
     max_alloc: wholeNumber
       .default(DEFAULT_MAX_ALLOC)
       .describe(
-        "Most bytes that one decoded image may have (16-bit samples count two, and AVIF always has alpha). Default: 128 MiB.",
+        "Most bytes that one decoded image may have (16-bit samples count two, and AVIF always has alpha), as it is decoded and as settings change it; while they do, up to three times as much is held besides. Default: 128 MiB.",
       ),
   })
   .meta({ title: "ImageLimits" });

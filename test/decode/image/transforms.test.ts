@@ -253,6 +253,20 @@ describe("max_pixels", () => {
     });
   });
 
+  test("channels that are added count, too", async () => {
+    const bytes = await media("gray.png");
+    const limits = { max_alloc: 43 * 61 * 3 };
+    expect((await decode(bytes, { limits, channels: "rgb" })).tensor.shape[2]).toBe(3);
+    expect(await decodeError(bytes, { limits, channels: "rgba" })).toMatchObject({ code: "limit_exceeded" });
+  });
+
+  test("a picture that is smaller than its header says is scaled from its own size", async () => {
+    const bytes = await media("frame_beyond.gif");
+    const { tensor } = await decode(bytes, { max_pixels: 4 });
+    expect(tensor.shape).toEqual([2, 2, 4]);
+    expect(tensor.metadata).toMatchObject({ Image: { source_width: 3, source_height: 3 } });
+  });
+
   test("limits of width and height are the file's", async () => {
     const settings = { limits: { max_image_width: 400 }, max_pixels: 100 };
     expect(await decodeError(await photo(800, 20), settings)).toMatchObject({ code: "limit_exceeded" });
@@ -266,6 +280,23 @@ describe("max_pixels", () => {
       });
     }
   });
+});
+
+test("grey with alpha by a profile of grey stays grey, and its alpha as it was", async () => {
+  const [plain, profiled] = [await media("gray_alpha.png"), await media("icc_gray.png")];
+  const at = Buffer.from(profiled).indexOf("iCCP") - 4;
+  const chunk = profiled.subarray(at, at + 12 + Buffer.from(profiled).readUInt32BE(at));
+  const bytes = new Uint8Array(Buffer.concat([plain.subarray(0, 33), chunk, plain.subarray(33)]));
+  const before = await decode(plain);
+  const { tensor, pixels } = await decode(bytes, { to_srgb: true });
+  expect(tensor.shape).toEqual(before.tensor.shape);
+  const every = (levels: Uint8Array, second: number) => levels.filter((_, index) => index % 2 === second);
+  expect(every(pixels, 1)).toEqual(every(before.pixels, 1));
+  // A level of gamma 1.8 means more light than the same one of sRGB.
+  const [converted, raw] = [every(pixels, 0), every(before.pixels, 0)];
+  const sum = (levels: Uint8Array) => levels.reduce((total, level) => total + level, 0);
+  expect(sum(converted)).toBeGreaterThan(sum(raw));
+  expect(converted.every((level, index) => Math.abs(level - (raw[index] ?? 0)) < 40)).toBe(true);
 });
 
 test("all of them together: smaller, upright, sRGB, over a background", async () => {

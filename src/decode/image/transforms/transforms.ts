@@ -16,10 +16,15 @@ import { dctScaledSize, scaledSize } from "./scaling.ts";
 export interface Transforms {
   /** Size and channels that come out where the picture is what its header says; what comes out is never more. */
   readonly size: PixelSize & { readonly channels: ChannelCount };
-  /** The header's size, when the picture is scaled down from it. */
-  readonly source: PixelSize | null;
   /** @param decode decodes the picture as it is in the file */
-  run(decode: () => Promise<Pixels>): Promise<Pixels>;
+  run(decode: () => Promise<Pixels>): Promise<Transformed>;
+}
+
+/** What became of a picture. */
+export interface Transformed {
+  readonly picture: Pixels;
+  /** Its size in the file, where it was scaled down. */
+  readonly source: PixelSize | null;
 }
 
 /** Size of what a decoder makes of the picture: all of it, but for a JPEG that is scaled while it is decoded. */
@@ -54,21 +59,25 @@ export function planTransforms(
   if (orientation === 1 && profile === null && options.channels === "keep" && !isScaled) return null;
   const isCmykProfile = profile !== null && profileSpace(profile) === "CMYK" && isCmyk(format, header);
 
-  const smaller = async (decode: () => Promise<Pixels>): Promise<Pixels> => {
-    if (isScaled && isScaledByDecoder(format, header)) return decodeScaledJpeg(encoded, header, scaled);
+  const smaller = async (decode: () => Promise<Pixels>): Promise<Transformed> => {
+    if (isScaled && isScaledByDecoder(format, header)) {
+      return { picture: await decodeScaledJpeg(encoded, header, scaled), source: header };
+    }
     const picture = await (isCmykProfile ? decodeCmykToSrgb(encoded, header) : decode());
     // A picture may turn out smaller than its header says.
     const size = isScaled ? scaledSize(picture, options.max_pixels ?? Number.POSITIVE_INFINITY) : picture;
-    return size.width === picture.width && size.height === picture.height ? picture : scalePixels(picture, size);
+    if (size.width === picture.width && size.height === picture.height) return { picture, source: null };
+    return { picture: await scalePixels(picture, size), source: picture };
   };
   return {
     size: { ...uprightSize(scaled, orientation), channels },
-    source: isScaled ? { width: header.width, height: header.height } : null,
     async run(decode) {
-      let picture = turnUpright(await smaller(decode), orientation);
+      const { picture: small, source } = await smaller(decode);
+      let picture = turnUpright(small, orientation);
       if (profile !== null && !isCmykProfile) picture = await toSrgb(picture, profile);
-      if (options.channels === "keep") return picture;
-      return options.channels === "rgb" ? toRgb(picture, options.background) : toRgba(picture);
+      if (options.channels === "rgb") picture = toRgb(picture, options.background);
+      if (options.channels === "rgba") picture = toRgba(picture);
+      return { picture, source };
     },
   };
 }
