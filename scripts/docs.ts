@@ -1,9 +1,10 @@
 /**
- * Writes the tables of README.md from the source, between `<!-- table: name -->` and `<!-- end -->`. With --check it only
+ * Writes the tables of README.md and docs/deviations.md from the source, between `<!-- table: name -->` and `<!-- end -->`. With --check it only
  * tells whether they are current.
  */
 import { join } from "node:path";
 import { z } from "zod";
+import { DEVIATIONS } from "../bench/parity/deviations.ts";
 import { ENVIRONMENT } from "../ffi/environment.ts";
 import { audioOptionsSchema } from "../src/decode/audio/options.ts";
 import { imageOptionsSchema } from "../src/decode/image/options.ts";
@@ -13,7 +14,9 @@ import { fetchPolicySchema } from "../src/fetch/index.ts";
 import { loadMessagesOptionsSchema, mediaLoaderOptionsSchema } from "../src/loader/index.ts";
 import { mediaReaderOptionsSchema, readOptionsSchema } from "../src/nixl/index.ts";
 
-const README = join(import.meta.dir, "../README.md");
+const PROJECT = join(import.meta.dir, "..");
+/** Files that have tables. */
+export const DOCUMENTS = ["README.md", "docs/deviations.md"] as const;
 
 interface JsonSchema {
   readonly type?: string;
@@ -32,6 +35,16 @@ const TABLES: Record<string, () => string> = {
   image: () => optionsTable(imageOptionsSchema, {}),
   video: () => optionsTable(videoOptionsSchema, {}),
   audio: () => optionsTable(audioOptionsSchema, {}),
+  deviations: () =>
+    table(
+      ["files", "from", "difference", "reason"],
+      DEVIATIONS.map(({ files, against, difference, code: refusal, ffmpeg, reason }) => [
+        files.map(code).join(", "),
+        against,
+        `${difference}${refusal === undefined ? "" : ` (${code(refusal)})`}${ffmpeg === undefined ? "" : ", not with ffmpeg 5.1"}`,
+        reason,
+      ]),
+    ),
   environment: () =>
     table(
       ["variable", "default", "meaning"],
@@ -53,14 +66,14 @@ const TABLES: Record<string, () => string> = {
     ),
 };
 
-/** README.md with its tables as the source has them now. */
-export async function currentReadme(): Promise<string> {
-  const text = await Bun.file(README).text();
+/** A document with its tables as the source has them now. */
+export async function current(document: string): Promise<string> {
+  const text = await Bun.file(join(PROJECT, document)).text();
   return text.replace(
     /(<!-- table: (\w+) -->\n)[\s\S]*?(<!-- end -->)/g,
     (_, start: string, name: string, end: string) => {
       const print = TABLES[name];
-      if (!print) throw new Error(`README.md wants a table that there is not: ${name}`);
+      if (!print) throw new Error(`${document} wants a table that there is not: ${name}`);
       return `${start}${print()}${end}`;
     },
   );
@@ -96,10 +109,13 @@ function code(text: string): string {
 }
 
 if (import.meta.main) {
-  const [before, after] = [await Bun.file(README).text(), await currentReadme()];
-  if (process.argv.includes("--check")) {
-    if (before !== after) console.error("README.md is not current: npm run docs");
-    process.exit(before === after ? 0 : 1);
+  for (const document of DOCUMENTS) {
+    const path = join(PROJECT, document);
+    const [before, after] = [await Bun.file(path).text(), await current(document)];
+    if (!process.argv.includes("--check")) await Bun.write(path, after);
+    else if (before !== after) {
+      console.error(`${document} is not current: npm run docs`);
+      process.exitCode = 1;
+    }
   }
-  await Bun.write(README, after);
 }

@@ -9,7 +9,7 @@ import { readPngHeader } from "./image/headers/png.ts";
 import { readWebpFirstChunk } from "./image/headers/webp.ts";
 import type { ImageHeader } from "./image/image_header.ts";
 import { judgeImageLimits } from "./image/limits.ts";
-import type { ImageOptions } from "./image/options.ts";
+import { type ImageOptions, mayChangePicture } from "./image/options.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import { type SniffedImageFormat, sniffMedia } from "./sniff.ts";
 
@@ -29,13 +29,15 @@ const READERS: Partial<Record<SniffedImageFormat, (start: Uint8Array) => ImageHe
 /** @returns payload bytes, or null when there is no telling */
 export function roomAhead(request: DecodeRequest, encoded: Uint8Array): number | null {
   if (request.kind !== "image") return null;
+  const options = request.settings as ImageOptions;
+  if (mayChangePicture(options)) return null;
   const start = encoded.subarray(0, LOOKED_AT);
   const sniffed = sniffMedia(start);
   if (sniffed.kind !== "image") return null;
   try {
     const header = READERS[sniffed.format]?.(start);
     if (!header || !(header.width > 0 && header.height > 0)) return null;
-    judgeImageLimits(sniffed.format, header, (request.settings as ImageOptions).limits);
+    judgeImageLimits(sniffed.format, header, options.limits);
     const byteLength = header.width * header.height * header.channels;
     return byteLength <= LARGEST_BYTES ? byteLength : null;
   } catch {

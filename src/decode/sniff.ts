@@ -4,6 +4,7 @@
  * Everything that a decoder here may see is on one of two short lists, images and containers. All else is refused, with
  * a name where the bytes have one, so that the refusal can say "SVG" and not only "unknown".
  */
+import { constants, gunzipSync } from "node:zlib";
 import type { ImageFormat } from "../tensor/index.ts";
 import { ByteReader } from "./byte_reader.ts";
 
@@ -75,8 +76,17 @@ const SIGNATURES: readonly Signature[] = [
   { at: 0, bytes: "%PDF-", result: refused("PDF") },
   { at: 0, bytes: "%!PS", result: refused("PostScript") },
   { at: 0, bytes: "PK\x03\x04", result: refused("ZIP") },
-  { at: 0, bytes: "\x1f\x8b", result: refused("gzip data") },
+  { at: 0, bytes: "\xc5\xd0\xd3\xc6", result: refused("EPS") },
   { at: 0, bytes: "8BPS", result: refused("PSD") },
+  { at: 0, bytes: "gimp xcf", result: refused("XCF") },
+  { at: 0, bytes: "icns", result: refused("ICNS") },
+  { at: 0, bytes: "II\xbc\x01", result: refused("JPEG XR") },
+  { at: 0, bytes: "BPG\xfb", result: refused("BPG") },
+  { at: 0, bytes: "FLIF", result: refused("FLIF") },
+  { at: 0, bytes: "AT&TFORM", result: refused("DjVu") },
+  { at: 0, bytes: "SIMPLE  =", result: refused("FITS") },
+  { at: 0, bytes: "\xd7\xcd\xc6\x9a", result: refused("WMF") },
+  { at: 40, bytes: " EMF", result: refused("EMF") },
   { at: 0, bytes: "\0\0\0\x0cJXL \r\n\x87\n", result: refused("JPEG XL") },
   { at: 0, bytes: "\xff\x0a", result: refused("JPEG XL") },
   { at: 0, bytes: "\0\0\0\x0cjP  \r\n\x87\n", result: refused("JPEG 2000") },
@@ -97,6 +107,13 @@ const TEXT_KINDS: readonly (readonly [prefix: string, name: string])[] = [
   ["[playlist]", "playlist"],
   ["ffconcat", "concat script"],
 ];
+
+/** Fields of a TGA file that can be told from noise (Truevision TGA 2.0, "TGA file header"): its types of picture, bits of a pixel. */
+const TGA_TYPES = new Set([1, 2, 3, 9, 10, 11]);
+const TGA_DEPTHS = new Set([8, 15, 16, 24, 32]);
+
+/** Bytes of gzip data that are inflated for a name: to some half a megabyte at the most. */
+const GZIP_WINDOW = 512;
 
 /** How many bytes decide whether something is text, and how far an XML prologue is searched for its root element. */
 const TEXT_WINDOW = 1024;
@@ -142,6 +159,9 @@ export function sniffMedia(bytes: Uint8Array): SniffResult {
     sniffMp3(bytes) ??
     sniffAdts(bytes) ??
     sniffText(bytes) ??
+    sniffWideText(bytes) ??
+    sniffGzip(bytes) ??
+    sniffTga(bytes) ??
     refused("unknown data")
   );
 }
@@ -257,4 +277,40 @@ function sniffText(bytes: Uint8Array): SniffResult | null {
     return refused(inner?.[1] ?? "XML");
   }
   return refused("text");
+}
+
+/** Text of two bytes for each character, behind its byte order mark. */
+function sniffWideText(bytes: Uint8Array): SniffResult | null {
+  const isLittle = bytes[0] === 0xff && bytes[1] === 0xfe;
+  if (!isLittle && !(bytes[0] === 0xfe && bytes[1] === 0xff)) return null;
+  const units = bytes.subarray(2, 2 + 2 * TEXT_WINDOW);
+  // Names that are looked for are ASCII, so that the other byte of each character does not matter.
+  return sniffText(units.filter((_, index) => index % 2 === (isLittle ? 0 : 1)));
+}
+
+/** The beginning of what is compressed, for the name only: SVG is often sent so ("svgz"). No more is inflated than is looked at. */
+function sniffGzip(bytes: Uint8Array): SniffResult | null {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return null;
+  try {
+    const start = gunzipSync(bytes.subarray(0, GZIP_WINDOW), { finishFlush: constants.Z_SYNC_FLUSH });
+    const inner = sniffText(start.subarray(0, TEXT_WINDOW));
+    if (inner?.kind === "refused" && inner.name === "SVG") return refused("SVG (gzip)");
+  } catch {
+    // damaged, or cut in its header
+  }
+  return refused("gzip data");
+}
+
+/** TGA has no signature, so this only names what is refused anyway: a header whose fields are all possible. */
+function sniffTga(bytes: Uint8Array): SniffResult | null {
+  if (bytes.length < 18) return null;
+  const reader = new ByteReader(bytes, true);
+  const isPossible =
+    reader.uint8(1) <= 1 &&
+    TGA_TYPES.has(reader.uint8(2)) &&
+    TGA_DEPTHS.has(reader.uint8(16)) &&
+    reader.uint16(12) > 0 &&
+    reader.uint16(14) > 0 &&
+    (reader.uint8(17) & 0xc0) === 0;
+  return isPossible ? refused("TGA") : null;
 }

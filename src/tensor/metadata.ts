@@ -42,6 +42,12 @@ export const imageMetadataSchema = z
     format: imageFormatSchema,
     color_type: colorTypeSchema,
     layout: z.literal("HWC").describe("Order of the dimensions: height, width, channels."),
+    source_width: z
+      .int()
+      .positive()
+      .optional()
+      .describe("Width in the file, pixels; only of a picture that was scaled down (max_pixels)."),
+    source_height: z.int().positive().optional().describe("Height in the file, pixels; likewise."),
   })
   .readonly()
   .meta({ title: "ImageMetadata", description: "Metadata of a decoded image." });
@@ -166,7 +172,8 @@ export function requireVideoMetadata(metadata: DescriptorMetadata | null): Video
 
 /** Canonical JSON text of an image's metadata (the inner object): no spaces, keys in the order of the schema. */
 function imageMetadataJson(metadata: ImageMetadata): string {
-  return JSON.stringify({ format: metadata.format, color_type: metadata.color_type, layout: metadata.layout });
+  const { format, color_type, layout, source_width, source_height } = metadata;
+  return JSON.stringify({ format, color_type, layout, source_width, source_height });
 }
 
 /**

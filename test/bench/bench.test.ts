@@ -1,6 +1,6 @@
 /** That the benchmarks run and say what they promise; what they measure is no test's business. */
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { percentile } from "../../bench/support/statistics.ts";
@@ -124,7 +124,105 @@ test("memory prints peaks, levels and their spread, on media of its own", async 
   expect(lines.at(-1)).toMatchObject({ level_from: 4, level_bytes: figure, deviation: figure });
 });
 
+describe("parity", () => {
+  /** Runs it on a folder with these files (`NAME=AS` under another name); gives its code and its lines that are JSON. */
+  async function parity(names: string[], change: (vectors: Record<string, Vector>) => void = () => {}) {
+    const folder = mkdtempSync(join(tmpdir(), "parity-"));
+    try {
+      const vectors: Record<string, Vector> = await Bun.file(join(PROJECT, "test/vectors/media.json")).json();
+      change(vectors);
+      mkdirSync(join(folder, "media"));
+      for (const [name = "", as = name] of names.map((text) => text.split("="))) {
+        symlinkSync(mediaPath(name), join(folder, "media", as));
+      }
+      await Bun.write(join(folder, "vectors.json"), JSON.stringify(vectors));
+      const args = [
+        join(folder, "media"),
+        "--vectors",
+        join(folder, "vectors.json"),
+        "--json",
+        join(folder, "rows.json"),
+      ];
+      const run = Bun.spawn([process.execPath, join(PROJECT, "bench/parity.ts"), ...args], {
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      const [text, stderr, code] = await Promise.all([run.stdout.text(), run.stderr.text(), run.exited]);
+      const lines = text.split("\n").filter((line) => line.startsWith("{"));
+      const rows = Bun.file(join(folder, "rows.json"));
+      return {
+        code,
+        stderr,
+        text,
+        lines: lines.map((line) => JSON.parse(line)),
+        rows: (await rows.exists()) ? await rows.json() : [],
+      };
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  interface Vector {
+    kind: string;
+    reference: { content_hash?: string; error?: string };
+  }
+
+  test("same, known to differ, refused, and without a reference value", async () => {
+    const names = ["rgb.png", "odd.jpg", "gray.bmp", "bad_crc.png", "tone.ogg", "vp9_1fps_10.mp4"];
+    const { code, lines, text, rows } = await parity(names);
+    expect(code).toBe(0);
+    expect(text).toContain("explained: shape");
+    expect(lines).toMatchObject([
+      { cases: 10, same: 9, explained: 0, without_reference: 1, unexplained: 0, stale: 0, slowest_bad_ms: figure },
+    ]);
+    expect(rows).toContainEqual({
+      file: "bad_crc.png",
+      options: "",
+      ours: "media_corrupt",
+      metadata: "",
+      reference: "same",
+      pillow: "same",
+      ms: figure,
+      peak_mb: figure,
+    });
+  });
+
+  test("a difference that is not in the list fails", async () => {
+    const { code, lines } = await parity(["rgb.png"], (vectors) => {
+      const vector = vectors["rgb.png"];
+      if (vector) vector.reference.content_hash = "0000000000000000";
+    });
+    expect(code).toBe(1);
+    expect(lines).toContainEqual({ unexplained: { file: "rgb.png", against: "reference", difference: "levels" } });
+  });
+
+  test("one in the list that is gone fails", async () => {
+    const { code, lines } = await parity(["rgba.avif", "rgb.avif"], (vectors) => {
+      for (const name of ["rgb.avif", "rgba.avif"]) delete vectors[name];
+    });
+    expect(code).toBe(1);
+    expect(lines).toContainEqual({ stale: { files: ["rgb.avif", "rgba.avif"], against: "reference" } });
+  });
+
+  test("a file that is called damaged and decodes fails, whatever the reference does", async () => {
+    const { code, lines } = await parity(["rgb.png=bad_rgb.png"]);
+    expect(code).toBe(1);
+    expect(lines).toContainEqual({
+      unexplained: { file: "bad_rgb.png", against: "reference", difference: "ours decodes" },
+    });
+  });
+
+  test("vectors of another form end it", async () => {
+    const { code, stderr } = await parity(["rgb.png"], (vectors) => {
+      vectors["rgb.png"] = { kind: "sound", reference: {} };
+    });
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("kind");
+  });
+});
+
 test.each([
+  ["parity", []],
+  ["parity", ["one", "two"]],
   ["pipeline", []],
   ["pipeline", ["a.jpg", "--iters", "0"]],
   ["throughput", ["a.jpg", "b.jpg"]],

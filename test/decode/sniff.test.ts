@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 import { sniffMedia } from "../../src/decode/sniff.ts";
 import { media } from "../support/images.ts";
 
@@ -47,8 +48,8 @@ describe("images", () => {
     expect(name(await media("gif_named.jpg"))).toBe("Gif");
   });
 
-  test("TGA has no signature and is not recognised", async () => {
-    expect(sniffMedia(await media("rgb.tga"))).toEqual({ kind: "refused", name: "unknown data" });
+  test("TGA has no signature: its header gives a name to the refusal, no more", async () => {
+    expect(sniffMedia(await media("rgb.tga"))).toEqual({ kind: "refused", name: "TGA" });
   });
 });
 
@@ -107,6 +108,59 @@ describe("brands of ISO base media files", () => {
 });
 
 describe("refusals have a name", () => {
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>';
+  const utf16 = (text: string, order: "LE" | "BE"): Uint8Array => {
+    const bytes = Buffer.from(`\ufeff${text}`, "utf16le");
+    return new Uint8Array(order === "LE" ? bytes : bytes.swap16());
+  };
+
+  test.each([
+    ["plain", latin1(svg)],
+    ["behind a byte order mark", latin1(`\xef\xbb\xbf${svg}`)],
+    ["behind white space", latin1(` \r\n\t${svg}`)],
+    [
+      "behind a prologue, a comment and a document type",
+      latin1(`<?xml version="1.0"?>\n<!-- made by <html> -->\n${svg}`),
+    ],
+    ["behind a comment", latin1(`<!-- drawn by hand -->${svg}`)],
+    ["behind a document type", latin1(`<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x">${svg}`)],
+    ["in capitals", latin1(svg.toUpperCase())],
+    ["in UTF-16, low byte first", utf16(svg, "LE")],
+    ["in UTF-16, high byte first", utf16(svg, "BE")],
+  ])("SVG %s", (_, bytes) => {
+    expect(sniffMedia(bytes)).toEqual({ kind: "refused", name: "SVG" });
+  });
+
+  test("SVG that is compressed, also when it is long or cut short; other gzip data by that name", () => {
+    const long = `${svg}${"<!-- -->".repeat(100_000)}`;
+    for (const text of [svg, long]) {
+      const gzip = new Uint8Array(gzipSync(text));
+      expect(name(gzip)).toBe("SVG (gzip)");
+      expect(name(gzip.subarray(0, gzip.length - 10))).toBe("SVG (gzip)");
+    }
+    expect(name(new Uint8Array(gzipSync("text")))).toBe("gzip data");
+    expect(name(latin1("\x1f\x8b\x08"))).toBe("gzip data");
+  });
+
+  test.each([
+    ["%PDF-1.7\n", "PDF"],
+    ["%!PS-Adobe-3.0 EPSF-3.0\n", "PostScript"],
+    ["\xc5\xd0\xd3\xc6\x20\0\0\0", "EPS"],
+    ["8BPS\0\x01", "PSD"],
+    ["gimp xcf v011", "XCF"],
+    ["icns\0\0\x01\0", "ICNS"],
+    ["II\xbc\x01\x08\0", "JPEG XR"],
+    ["\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"],
+    ["\xff\x0a\0\0", "JPEG XL"],
+    ["\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"],
+    ["AT&TFORM\0\0\0\0DJVU", "DjVu"],
+    ["\xd7\xcd\xc6\x9a\0\0", "WMF"],
+    ["<!DOCTYPE html><html>", "HTML"],
+    ["\n<html><body><svg></svg></body></html>", "HTML"],
+  ])("%j is %s", (text, expected) => {
+    expect(sniffMedia(latin1(text))).toEqual({ kind: "refused", name: expected });
+  });
+
   test.each([
     ["bad_vector.svg", "SVG"],
     ["bad_text.jpg", "HTML"],

@@ -180,6 +180,27 @@ test.each(CLIPS)("%s (%s) is read with the reference's shape, metadata and conte
 });
 
 test(
+  "a picture that was scaled down is read, with what its metadata say of the source",
+  async () => {
+    const command = [process.execPath, join(PROJECT, "src/cli/main.ts"), "describe", "--image", '{"max_pixels":1000}'];
+    const scaling = start([...command, mediaPath("odd.jpg")]);
+    try {
+      const line = await scaling.stdout.text();
+      const descriptor = descriptorSchema.parse(JSON.parse(line));
+      expect(descriptor.metadata).toMatchObject({ Image: { source_width: 501, source_height: 333 } });
+      expect(await readLines(READER, line)).toMatchObject([
+        { shape: [25, 38, 3], metadata: descriptor.metadata, content_hash: descriptor.content_hash },
+      ]);
+    } finally {
+      scaling.stdin.end();
+      await scaling.exited;
+    }
+    summary.push("odd.jpg scaled to 25x38: keys of metadata that the client does not know are let through");
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test(
   "all media read at once give the bytes that they give one after the other",
   async () => {
     const atOnce = await readWithDynamo([...READER, "--concurrent", "--repeat", "3"], NAMES);

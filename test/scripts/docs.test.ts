@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { currentReadme } from "../../scripts/docs.ts";
+import { current, DOCUMENTS } from "../../scripts/docs.ts";
 import { PROJECT } from "../support/cli.ts";
 
-test("README.md has the tables that the source has (npm run docs)", async () => {
-  expect(await currentReadme()).toBe(await Bun.file(join(PROJECT, "README.md")).text());
+test.each(DOCUMENTS)("%s has the tables that the source has (npm run docs)", async (document) => {
+  expect(await current(document)).toBe(await Bun.file(join(PROJECT, document)).text());
 });
 
 test("only ffi/ touches bun:ffi", async () => {

@@ -7,6 +7,8 @@ import { HeaderEndsEarly } from "../byte_reader.ts";
 import type { SniffedImageFormat } from "../sniff.ts";
 import { readAvifHeader } from "./headers/avif.ts";
 import { readBmpHeader, readIcoHeader } from "./headers/bmp.ts";
+import { readDdsHeader } from "./headers/dds.ts";
+import { readFarbfeldHeader } from "./headers/farbfeld.ts";
 import { readGifHeader } from "./headers/gif.ts";
 import { readJpegHeader } from "./headers/jpeg.ts";
 import { readPngHeader } from "./headers/png.ts";
@@ -28,6 +30,8 @@ const READERS = {
   Ico: readIcoHeader,
   Avif: readAvifHeader,
   Qoi: readQoiHeader,
+  Farbfeld: readFarbfeldHeader,
+  Dds: readDdsHeader,
 } as const satisfies Partial<Record<SniffedImageFormat, (bytes: Uint8Array) => ImageHeader>>;
 
 /** Formats that are decoded; the others that carry a signature are recognised and refused by name. */

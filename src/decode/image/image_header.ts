@@ -5,6 +5,12 @@ export function isChannelCount(channels: number): channels is ChannelCount {
   return channels === 1 || channels === 2 || channels === 3 || channels === 4;
 }
 
+/** Width and height, pixels. */
+export interface PixelSize {
+  readonly width: number;
+  readonly height: number;
+}
+
 /** What an image decodes to, according to its header. */
 export interface ImageHeader {
   /** Pixels, more than 0. Where a file holds several pictures (ICO, AVIF) or a frame beside its screen, the largest. */

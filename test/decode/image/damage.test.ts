@@ -11,6 +11,8 @@ const SOUND = [
   "palette.tiff",
   "big.tiff",
   "jpeg.tiff",
+  "dxt1.dds",
+  "dxt5.dds",
 ];
 
 /** The content hash, or null for a coded error; anything else that is thrown fails the test. */
@@ -63,9 +65,18 @@ describe("damaged images are refused with a code", () => {
     expect(await decodeError(bytes.subarray(0, bytes.length / 2))).toMatchObject({ code: "media_corrupt" });
   });
 
-  test("formats that are recognised but not decoded are refused by name", async () => {
-    const error = await decodeError(new TextEncoder().encode("#?RADIANCE\n"));
-    expect(error).toMatchObject({ code: "media_unsupported", message: expect.stringContaining("Hdr") });
+  test.each([
+    ["#?RADIANCE\n", "Hdr"],
+    ["\x76\x2f\x31\x01\x02\0\0\0", "OpenExr"],
+    ["<svg/>", "SVG"],
+    ["%PDF-1.7", "PDF"],
+    ["<html>", "HTML"],
+    ["8BPS\0\x01", "PSD"],
+    ["\xff\x0a\0", "JPEG XL"],
+    ["%!PS-Adobe", "PostScript"],
+  ])("%j is recognised but not decoded, and refused by name", async (text, name) => {
+    const error = await decodeError(Uint8Array.from(text, (character) => character.charCodeAt(0)));
+    expect(error).toMatchObject({ code: "media_unsupported", message: expect.stringContaining(name) });
   });
 
   test("messages do not repeat what the file says", async () => {

@@ -101,6 +101,54 @@ describe("the first frame of a GIF on its screen", () => {
   });
 });
 
+describe("DDS", () => {
+  test.each([
+    ["dxt1.dds", 3],
+    ["dxt3.dds", 4],
+    ["dxt5.dds", 4],
+  ])("%s is within a level of Pillow's", async (name, channels) => {
+    const { tensor, pixels } = await decode(await media(name));
+    expect(tensor.shape).toEqual([40, 60, channels]);
+    expect(tensor.metadata).toMatchObject({ Image: { format: "Dds" } });
+    const difference = largestDifference(pixels, await pillowPixels(`${name.replace(".", "_")}_pillow.raw`));
+    expect(difference).toBeLessThanOrEqual(1);
+  });
+
+  test("surfaces that are not block-compressed are refused by name", async () => {
+    const error = await decodeError(await media("uncompressed.dds"));
+    expect(error).toMatchObject({ code: "media_unsupported", message: expect.stringContaining("Dds") });
+  });
+});
+
+describe("Farbfeld", () => {
+  const farbfeld = (width: number, height: number, samples: number[]) =>
+    new Uint8Array(
+      Buffer.concat([
+        Buffer.from("farbfeld"),
+        Buffer.from([width, height].flatMap((size) => [0, 0, 0, size])),
+        Buffer.from(new Uint16Array(samples).buffer).swap16(),
+      ]),
+    );
+
+  test("16-bit samples are rounded to 8", async () => {
+    const { tensor, pixels } = await decode(
+      farbfeld(2, 1, [0, 0x0081, 0x8000, 0xffff, 0xff7f, 0x0080, 0x1234, 0x00ff]),
+    );
+    expect(tensor.shape).toEqual([1, 2, 4]);
+    expect(tensor.metadata).toEqual({ Image: { format: "Farbfeld", color_type: "Rgba8", layout: "HWC" } });
+    expect([...pixels]).toEqual([0, 1, 128, 255, 255, 0, 18, 1]);
+  });
+
+  test("fewer samples than its header says, or more, are damage; too many for the limit are over it", async () => {
+    const whole = farbfeld(2, 1, [1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(await decodeError(whole.subarray(0, whole.length - 1))).toMatchObject({ code: "media_corrupt" });
+    expect(await decodeError(Uint8Array.of(...whole, 0))).toMatchObject({ code: "media_corrupt" });
+    expect(await decodeError(whole.subarray(0, 11))).toMatchObject({ code: "media_corrupt" });
+    const bomb = whole.slice().fill(0xff, 8, 16);
+    expect(await decodeError(bomb)).toMatchObject({ code: "limit_exceeded" });
+  });
+});
+
 test("the tensor is hashed over what lies in the room", async () => {
   const { tensor, pixels } = await decode(await media("odd.jpg"));
   expect(tensor.byteLength).toBe(333 * 501 * 3);

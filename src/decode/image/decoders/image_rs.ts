@@ -7,6 +7,7 @@ import type { DecodableFormat } from "../header.ts";
 import type { ChannelCount, ImageHeader } from "../image_header.ts";
 import { corruptImage, unsupportedImage } from "../refusals.ts";
 import type { DecodedPicture } from "./picture.ts";
+import { roundTo8Bits } from "./samples.ts";
 
 interface PixelKind {
   readonly channels: ChannelCount;
@@ -67,11 +68,6 @@ async function pictureOf(
   const kind = PIXEL_KINDS.get(metadata.colorType);
   if (!kind) throw unsupportedImage(format, "floating-point samples are not decoded");
   return { width: metadata.width, height: metadata.height, kind };
-}
-
-/** Rounds a 16-bit sample to 8 bits in integers, as the `image` crate's own conversion does. */
-function roundTo8Bits(sample: number): number {
-  return Math.floor((sample * 255 + 32767) / 65535);
 }
 
 function writeWithoutAlpha(pixels: Uint8Array, payload: Uint8Array): void {
