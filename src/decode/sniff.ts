@@ -13,7 +13,7 @@ export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
 
 /** Short names of ffmpeg's demuxers, as its `-f` option takes them. */
 export const DEMUXERS = [
-  ...(["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "flv", "asf"] as const),
+  ...(["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "flv", "asf", "gif"] as const),
   ...(["wav", "flac", "mp3", "aac", "aiff", "caf", "amr"] as const),
 ] as const;
 export type Demuxer = (typeof DEMUXERS)[number];

@@ -154,7 +154,8 @@ function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: bo
     if (sniffed.kind === "refused") throw new MediaError("media_unsupported", `${sniffed.name} is not decoded`);
     const found = kind ?? (sniffed.kind === "image" ? "image" : sniffed.holds);
     // Clips have sound, and what holds sound most often may hold pictures: there the decoder has the say.
-    if ((found === "image") !== (sniffed.kind === "image")) {
+    const isAnimation = sniffed.kind === "image" && (sniffed.format === "Gif" || sniffed.format === "WebP");
+    if ((found === "image") !== (sniffed.kind === "image") && !(found === "video" && isAnimation)) {
       const name = sniffed.kind === "image" ? sniffed.format : sniffed.name;
       throw new MediaError("media_unsupported", `${name} was sent as ${found}, and is not decoded as such`);
     }

@@ -7,24 +7,20 @@
 import type { SealedInput } from "../ffmpeg/sealed_input.ts";
 import { clipCodec } from "./clip_codec.ts";
 import { runClip } from "./clip_run.ts";
+import type { WantedFrames } from "./clip_source.ts";
 import type { ClipCodec } from "./codec_pictures.ts";
 import { CHANNELS, type DecodeCommand } from "./command.ts";
 import { writeCompactFile } from "./compact_file.ts";
 import { type Plan, planClip } from "./plan.ts";
 import type { PlanPart } from "./plan_parts.ts";
-import type { Rational } from "./rational.ts";
 import { readSampleIndex, type SampleIndex } from "./sample_index.ts";
 import { isFlawless, judge } from "./verdict.ts";
 
 /** More threads than this do not make one decoder quicker; each holds frames and addresses. */
 const MOST_THREADS = 4;
 
-/** What is wanted of a clip. */
-export interface ClipRequest extends Omit<DecodeCommand, "threads"> {
-  readonly timeBase: Rational;
-  /** How many frames were asked for; there are thresholds for those that can be found at all. */
-  readonly wanted: number;
-}
+/** What is wanted of a clip, and where in its container the clip is. */
+export interface ClipRequest extends WantedFrames, Pick<DecodeCommand, "demuxer" | "streamIndex"> {}
 
 /**
  * Decodes the frames wanted.

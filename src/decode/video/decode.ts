@@ -5,17 +5,16 @@
 import { MediaError } from "../../errors.ts";
 import { UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
-import { SealedInput } from "../ffmpeg/sealed_input.ts";
-import { type Demuxer, sniffMedia } from "../sniff.ts";
-import { type ClipRequest, decodeFrames } from "./clip_decoding.ts";
+import { sniffMedia } from "../sniff.ts";
+import type { ClipSource, WantedFrames } from "./clip_source.ts";
 import { CHANNELS, type PictureSize } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
-import { type ContainerFacts, readContainerFacts } from "./facts.ts";
+import type { ClipFacts } from "./facts.ts";
+import { openFfmpegClip } from "./ffmpeg_clip.ts";
 import { frameWalk } from "./frame_walk.ts";
 import type { VideoSettings } from "./options.ts";
-import { probeContainer } from "./probe.ts";
-import { sameRational } from "./rational.ts";
 import { requestedFrameCount, sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
+import { openWebpClip } from "./webp_clip.ts";
 
 export interface VideoDecodeOptions {
   readonly settings: VideoSettings;
@@ -41,22 +40,16 @@ export async function decodeVideo(
   options: VideoDecodeOptions,
   context: DecodeContext,
 ): Promise<DecodedTensor> {
-  const demuxer = sniffContainer(encoded);
-  const program = context.ffmpegPath;
-  if (program === null)
-    throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
+  using source = await openClip(encoded, context.ffmpegPath);
+  const { facts } = source;
+  const keyTimestamps = options.settings.sampling === "keyframes" ? await source.keyTimestamps() : null;
 
-  using input = new SealedInput(encoded);
-  const facts = await readContainerFacts(encoded, demuxer, () => probeContainer(program, input.file, demuxer));
-  const isOfKeyFrames = options.settings.sampling === "keyframes";
-  const keyTimestamps = isOfKeyFrames ? await findKeyFrames(program, input, facts) : null;
-
-  const request = clipRequest(facts, options.settings, keyTimestamps);
-  const reachable = request.thresholds.length;
-  const { output } = request;
+  const wanted = wantedFrames(facts, options.settings, keyTimestamps);
+  const reachable = wanted.thresholds.length;
+  const { output } = wanted;
   const frameBytes = output.width * output.height * CHANNELS;
   const room = await context.room(reachable * frameBytes, HASH_HEADER_BYTES + reachable * TIMESTAMP_JSON_BYTES);
-  const timestamps = await decodeFrames(program, input, request, context.threads, room.payload);
+  const timestamps = await source.decode(wanted, context.threads, room.payload);
 
   const byteLength = timestamps.length * frameBytes;
   const [height, width] = turnOf(facts, options.settings).swapsSides
@@ -77,37 +70,25 @@ export async function decodeVideo(
  * @param keyTimestamps as in {@link frameWalk}
  * @throws MediaError frame_count_invalid, limit_exceeded, no_frames, media_corrupt
  */
-export function clipRequest(
-  facts: ContainerFacts,
+export function wantedFrames(
+  facts: ClipFacts,
   settings: VideoSettings,
   keyTimestamps: readonly number[] | null = null,
-): ClipRequest {
-  const { demuxer, streamIndex, width, height, timeBase } = facts;
+): WantedFrames {
+  const { width, height, timeBase } = facts;
   const output = scaledSize(facts, settings.max_pixels ?? null);
   // Before frames are counted one by one: a header may promise any number.
   if (!keyTimestamps) checkAllocation(requestedFrameCount(facts, settings), output, settings);
   const { walk, count } = frameWalk(facts, settings, keyTimestamps);
   checkAllocation(count, output, settings);
   return {
-    ...{ demuxer, streamIndex, width, height, timeBase, output },
+    ...{ width, height, timeBase, output },
     ...walk,
     color: settings.color,
     turn: turnOf(facts, settings).filters,
     strict: settings.strict,
     wanted: count,
   };
-}
-
-/** Presentation timestamps of the stream's key frames, ascending. @throws MediaError as {@link probeContainer} */
-async function findKeyFrames(program: string, input: SealedInput, facts: ContainerFacts): Promise<number[]> {
-  const { packets, timeBase } = await probeContainer(program, input.file, facts.demuxer, facts.streamIndex);
-  if (!sameRational(timeBase, facts.timeBase)) {
-    throw new MediaError("media_corrupt", "the container's time base is not the one it is decoded with");
-  }
-  return packets
-    .filter(({ isKey }) => isKey)
-    .map(({ pts }) => pts)
-    .toSorted((a, b) => a - b);
 }
 
 /** Sides in proportion, rounded down, so that a frame has at most so many pixels. */
@@ -119,16 +100,22 @@ export function scaledSize({ width, height }: PictureSize, maxPixels: number | n
   return { width: scaledWidth, height: Math.min(scaledHeight, Math.floor(maxPixels / scaledWidth)) };
 }
 
-function turnOf(facts: ContainerFacts, settings: VideoSettings): Turn {
+function turnOf(facts: ClipFacts, settings: VideoSettings): Turn {
   return settings.auto_rotate ? facts.turn : NOT_TURNED;
 }
 
-function sniffContainer(encoded: Uint8Array): Demuxer {
+function openClip(encoded: Uint8Array, program: string | null): Promise<ClipSource> {
   if (encoded.byteLength === 0) throw new MediaError("media_empty", "there are no bytes to decode");
   const sniffed = sniffMedia(encoded);
-  if (sniffed.kind === "container") return sniffed.demuxer;
-  const name = sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
-  throw new MediaError("media_unsupported", `not a video container that is decoded: ${name}`);
+  if (sniffed.kind === "image" && sniffed.format === "WebP") return openWebpClip(encoded);
+  const isGif = sniffed.kind === "image" && sniffed.format === "Gif";
+  if (sniffed.kind !== "container" && !isGif) {
+    const name = sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
+    throw new MediaError("media_unsupported", `not a video container that is decoded: ${name}`);
+  }
+  if (program === null)
+    throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
+  return openFfmpegClip(encoded, sniffed.kind === "container" ? sniffed.demuxer : "gif", program);
 }
 
 function checkAllocation(count: number, { width, height }: PictureSize, { limits }: VideoSettings): void {

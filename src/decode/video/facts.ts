@@ -13,12 +13,8 @@ import type { Probe } from "./probe.ts";
 import type { Rational } from "./rational.ts";
 import type { StreamTiming } from "./sampling.ts";
 
-/** A video stream as its container describes it. */
-export interface ContainerFacts extends StreamTiming {
-  /** Name of ffmpeg's demuxer. */
-  readonly demuxer: Demuxer;
-  /** Index among all streams of the file, or null: the first video stream that is not an attached picture. */
-  readonly streamIndex: number | null;
+/** What is known of a clip before its frames are decoded. */
+export interface ClipFacts extends StreamTiming {
   /** Pixels, before any rotation. */
   readonly width: number;
   readonly height: number;
@@ -26,6 +22,14 @@ export interface ContainerFacts extends StreamTiming {
   readonly packetCount: number;
   /** How the container wants the pictures to be shown. */
   readonly turn: Turn;
+}
+
+/** A video stream as its container describes it. */
+export interface ContainerFacts extends ClipFacts {
+  /** Name of ffmpeg's demuxer. */
+  readonly demuxer: Demuxer;
+  /** Index among all streams of the file, or null: the first video stream that is not an attached picture. */
+  readonly streamIndex: number | null;
 }
 
 /** Containers that may hold video. The others of the sniffer's list are audio. */
@@ -38,10 +42,11 @@ const VIDEO_DEMUXERS: ReadonlySet<Demuxer> = new Set<Demuxer>([
   "ogg",
   "flv",
   "asf",
+  "gif",
 ]);
 
 /** Containers whose streams have no duration of their own for libavformat: frames are counted by packets. */
-const WITHOUT_DURATION: ReadonlySet<Demuxer> = new Set<Demuxer>(["matroska", "flv"]);
+const WITHOUT_DURATION: ReadonlySet<Demuxer> = new Set<Demuxer>(["matroska", "flv", "gif"]);
 
 /**
  * Facts of the default video stream.

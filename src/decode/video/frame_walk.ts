@@ -1,6 +1,6 @@
 /** Which frames of a clip are taken: a walk in presentation order. */
 import { MediaError } from "../../errors.ts";
-import type { ContainerFacts } from "./facts.ts";
+import type { ClipFacts } from "./facts.ts";
 import { MOST_FRAMES, type VideoSettings } from "./options.ts";
 import {
   evenIndices,
@@ -29,7 +29,7 @@ export interface FrameWalk {
  * @throws MediaError frame_count_invalid, no_frames, limit_exceeded, media_corrupt
  */
 export function frameWalk(
-  facts: ContainerFacts,
+  facts: ClipFacts,
   settings: VideoSettings,
   keyTimestamps: readonly number[] | null,
 ): { readonly walk: FrameWalk; readonly count: number } {
@@ -54,10 +54,28 @@ export function frameWalk(
 }
 
 /**
+ * The walk itself, where all timestamps are known.
+ * @param timestamps in presentation order
+ * @returns numbers of the frames taken
+ */
+export function framesTaken(timestamps: readonly number[], { thresholds, counts, span }: FrameWalk): number[] {
+  const taken: number[] = [];
+  let number = 0;
+  for (const [frame, time] of timestamps.entries()) {
+    const threshold = thresholds[taken.length];
+    if (threshold === undefined || (span && time >= span.end)) break;
+    if (span && time < span.start) continue;
+    if ((counts === "frames" ? number : time) >= threshold) taken.push(frame);
+    number += 1;
+  }
+  return taken;
+}
+
+/**
  * How many of the frames wanted can be found at all, which is what memory is asked for: a packet gives one frame at most, so a
  * frame count that the file's packets do not back costs nothing.
  */
-function reachableFrames(count: number, { packetCount }: ContainerFacts): number {
+function reachableFrames(count: number, { packetCount }: ClipFacts): number {
   const reachable = Math.min(count, packetCount);
   if (reachable === 0) throw new MediaError("no_frames", "Failed to decode any frames, the video has no packets");
   if (reachable > MOST_FRAMES) {

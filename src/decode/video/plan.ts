@@ -13,7 +13,7 @@
  * does not notice, it leaves a part of the picture as it finds its buffer, which hangs on what was decoded before.
  */
 import { type ClipCodec, NO_BYTES, type Picture } from "./codec_pictures.ts";
-import type { FrameWalk } from "./frame_walk.ts";
+import { type FrameWalk, framesTaken } from "./frame_walk.ts";
 import { isOrderedByTime, type OutputOrder, outputOrder } from "./output_order.ts";
 import { distribute, LEAST_PART_COST, type PlanPart, type WantedStretch } from "./plan_parts.ts";
 import type { SampleIndex } from "./sample_index.ts";
@@ -76,19 +76,10 @@ export function planClip(
 }
 
 /** The walk over frames in presentation order: the first one not below the current threshold is wanted. */
-function wantedSamples(index: SampleIndex, order: OutputOrder, { thresholds, counts, span }: FrameWalk): number[] {
-  const wanted: number[] = [];
-  let number = 0;
-  for (const sample of order.samples) {
-    const threshold = thresholds[wanted.length];
-    const time = index.pts[sample] ?? 0;
-    if (threshold === undefined || (span && time >= span.end)) break;
-    if (sample < index.first || time < index.firstTime || (span && time < span.start)) continue;
-    const place = counts === "frames" ? number : time;
-    if (place >= threshold) wanted.push(sample);
-    number += 1;
-  }
-  return wanted;
+function wantedSamples(index: SampleIndex, order: OutputOrder, walk: FrameWalk): number[] {
+  const timeOf = (sample: number): number => index.pts[sample] ?? 0;
+  const shown = [...order.samples].filter((sample) => sample >= index.first && timeOf(sample) >= index.firstTime);
+  return framesTaken(shown.map(timeOf), walk).map((frame) => shown[frame] ?? 0);
 }
 
 function range(first: number, last: number): number[] {

@@ -3,7 +3,7 @@ import { createFile } from "../../../ffi/process.ts";
 import { SealedInput } from "../../../src/decode/ffmpeg/sealed_input.ts";
 import { type ClipRequest, planRequest, type RequestPlan, runPlan } from "../../../src/decode/video/clip_decoding.ts";
 import { runClip } from "../../../src/decode/video/clip_run.ts";
-import { clipRequest } from "../../../src/decode/video/decode.ts";
+import { wantedFrames } from "../../../src/decode/video/decode.ts";
 import { readContainerFacts } from "../../../src/decode/video/facts.ts";
 import { type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
 import { probeContainer } from "../../../src/decode/video/probe.ts";
@@ -21,7 +21,7 @@ export interface Frames {
 export async function requestOf(clip: Uint8Array, options: VideoOptions): Promise<ClipRequest> {
   using input = new SealedInput(clip);
   const facts = await readContainerFacts(clip, "mov", () => probeContainer(ffmpegPath, input.file, "mov"));
-  return clipRequest(facts, videoOptionsSchema.parse(options));
+  return { ...wantedFrames(facts, videoOptionsSchema.parse(options)), demuxer: "mov", streamIndex: facts.streamIndex };
 }
 
 /** A plan whose parts may be as small as the clips of tests are. */

@@ -17,17 +17,17 @@ export interface Pixels extends PixelSize {
 let isConfigured = false;
 
 /** One thread, no cache of operations, and only the loaders that are wanted: SVG, PDF and the rest cannot be reached. */
-function configure(): void {
+export function configureLibvips(): void {
   if (isConfigured) return;
   sharp.cache(false);
   sharp.concurrency(1);
   sharp.block({ operation: ["VipsForeignLoad"] });
-  sharp.unblock({ operation: ["VipsForeignLoadJpeg", "VipsForeignLoadTiff"] });
+  sharp.unblock({ operation: ["VipsForeignLoadJpeg", "VipsForeignLoadTiff", "VipsForeignLoadWebp"] });
   isConfigured = true;
 }
 
 function open(encoded: Uint8Array, header: PixelSize, { ignoreIcc = true } = {}): Sharp {
-  configure();
+  configureLibvips();
   return sharp(encoded, {
     // Every warning of the decoder fails: libjpeg only warns of data that is missing or damaged in the middle.
     failOn: "warning",
@@ -76,7 +76,7 @@ export function convertToSrgb(tiff: Uint8Array, { width, height, channels }: Omi
 
 /** Lanczos resampling; colours are weighted by their alpha, so that none comes out of transparent pixels. */
 export function scalePixels({ width, height, channels, bytes }: Pixels, size: PixelSize): Promise<Pixels> {
-  configure();
+  configureLibvips();
   const raw = sharp(bytes, { raw: { width, height, channels }, limitInputPixels: width * height });
   return pixelsOf(resized(raw, size), channels);
 }

@@ -1,0 +1,26 @@
+/** A clip that was opened: what is known of it, and a way to its frames. */
+import type { DecodeCommand } from "./command.ts";
+import type { ClipFacts } from "./facts.ts";
+import type { Rational } from "./rational.ts";
+
+/** What is wanted of a clip. */
+export interface WantedFrames extends Omit<DecodeCommand, "threads" | "demuxer" | "streamIndex"> {
+  readonly timeBase: Rational;
+  /** How many frames were asked for; there are thresholds for those that can be found at all. */
+  readonly wanted: number;
+}
+
+/** Owned by whoever opened it. */
+export interface ClipSource extends Disposable {
+  readonly facts: ClipFacts;
+  /** Presentation timestamps of the key frames, ascending. @throws MediaError what is wrong with the clip */
+  keyTimestamps(): Promise<readonly number[]>;
+  /**
+   * Decodes the frames wanted.
+   * @param threads how many may decode
+   * @param into where the frames go, back to back: RGB, each of the wanted output size
+   * @returns their presentation timestamps
+   * @throws MediaError what is wrong with the clip or the machine
+   */
+  decode(wanted: WantedFrames, threads: number, into: Uint8Array): Promise<readonly number[]>;
+}

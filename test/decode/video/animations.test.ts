@@ -1,0 +1,122 @@
+/** Animated GIF and WebP as clips. */
+import { describe, expect, test } from "bun:test";
+import sharp from "sharp";
+import type { VideoOptions } from "../../../src/decode/video/index.ts";
+import { MediaLoader } from "../../../src/index.ts";
+import { isVideoMetadata } from "../../../src/tensor/index.ts";
+import { mediaBytes } from "../../support/media.ts";
+import { decode, decodeError, madeClip } from "./clips.ts";
+
+const [WIDTH, HEIGHT, FRAMES] = [40, 30, 20];
+/** How long each frame is shown, ms. */
+const DELAYS = Array.from({ length: FRAMES }, (_, frame) => (frame % 2 === 0 ? 50 : 150));
+const TIMES = DELAYS.map((_, frame) => DELAYS.slice(0, frame).reduce((sum, delay) => sum + delay, 0) / 1000);
+
+/** Frame i is all of one grey, 10·i. */
+const PAGES = Buffer.concat(Array.from({ length: FRAMES }, (_, frame) => Buffer.alloc(WIDTH * HEIGHT * 3, frame * 10)));
+const stack = () => sharp(PAGES, { raw: { width: WIDTH, height: HEIGHT * FRAMES, channels: 3, pageHeight: HEIGHT } });
+const ANIMATIONS = {
+  webp: new Uint8Array(await stack().webp({ lossless: true, delay: DELAYS, loop: 0 }).toBuffer()),
+  gif: new Uint8Array(await stack().gif({ delay: DELAYS, loop: 0, dither: 0 }).toBuffer()),
+} as const;
+const FORMATS = Object.keys(ANIMATIONS) as (keyof typeof ANIMATIONS)[];
+
+async function taken(encoded: Uint8Array, options: VideoOptions = {}) {
+  const { tensor, pixels } = await decode(encoded, options);
+  if (!isVideoMetadata(tensor.metadata)) throw new Error("no clip");
+  const [frames = 0, height = 0, width = 0] = tensor.shape;
+  const numbers = Array.from({ length: frames }, (_, frame) => (pixels[frame * height * width * 3] ?? 0) / 10);
+  return { ...tensor.metadata.Video, numbers, shape: tensor.shape, pixels };
+}
+
+describe.each(FORMATS)("an animation in %s", (format) => {
+  const encoded = ANIMATIONS[format];
+
+  test("is a clip of all its frames, shown when it says", async () => {
+    const { numbers, shape, sampled_timestamps, source_duration } = await taken(encoded, {
+      sampling: "indices",
+    });
+    expect(shape).toEqual([FRAMES, HEIGHT, WIDTH, 3]);
+    expect(numbers).toEqual(Array.from({ length: FRAMES }, (_, frame) => frame));
+    for (const [frame, time] of TIMES.entries()) expect(sampled_timestamps[frame]).toBeCloseTo(time, 5);
+    expect(source_duration).toBeCloseTo(2, 5);
+  });
+
+  test("gives the frames that are asked for, by time or by number", async () => {
+    expect((await taken(encoded, { sampling: "indices", num_frames: 5 })).numbers).toEqual([0, 4, 9, 14, 19]);
+    const byTime = await taken(encoded, { num_frames: 4 });
+    // The last position is one frame of average length before the end, where the last frame, a long one, has begun.
+    expect(byTime.numbers.length).toBe(3);
+    expect(byTime.sampled_timestamps[0]).toBe(0);
+    const part = await taken(encoded, { start: 0.5, end: 1 });
+    expect(part.sampled_timestamps.every((time) => time >= 0.5 && time < 1)).toBe(true);
+    expect(part.numbers.length).toBeGreaterThan(2);
+  });
+
+  test("is scaled down", async () => {
+    const { shape, numbers } = await taken(encoded, { max_pixels: 300, sampling: "indices", num_frames: 2 });
+    expect(shape).toEqual([2, 15, 20, 3]);
+    expect(numbers[0]).toBe(0);
+  });
+
+  test("has limits", async () => {
+    const limits = { max_alloc: FRAMES * WIDTH * HEIGHT * 3 - 1 };
+    expect(await decodeError(encoded, { limits })).toMatchObject({ code: "limit_exceeded", status: 400 });
+    expect(await decodeError(encoded, { num_frames: FRAMES + 1 })).toMatchObject({ code: "frame_count_invalid" });
+  });
+
+  test("is damaged when it is cut off", async () => {
+    const cut = encoded.subarray(0, Math.floor(encoded.byteLength / 2));
+    const error = await decodeError(cut, { strict: true });
+    expect(error).toMatchObject({ code: "media_corrupt", status: 400 });
+  });
+});
+
+test.each(["animated.gif", "animated.webp"])("%s is a picture as an image, a clip as a video", async (name) => {
+  await using loader = await MediaLoader.create({ decoders: { children: 1 }, hashVideo: true });
+  const url = `data:;base64,${Buffer.from(await mediaBytes(name)).toString("base64")}`;
+  using clip = await loader.load({ type: "video_url", video_url: url });
+  using picture = await loader.load({ type: "image_url", image_url: url });
+  using bytes = await loader.load(await mediaBytes(name));
+  expect([clip.shape.length, picture.shape.length, bytes.shape.length]).toEqual([4, 3, 3]);
+  expect(clip.shape[0]).toBeGreaterThan(1);
+  expect(clip.shape.slice(1, 3)).toEqual(picture.shape.slice(0, 2));
+  // What the first frame shows is the same, but for transparency and the colours of lossy pictures.
+  const [first, still] = [clip.localPayload ?? [], picture.localPayload ?? []];
+  const channels = picture.shape[2] ?? 0;
+  expect(Math.abs((first[0] ?? 0) - (still[0] ?? 0))).toBeLessThanOrEqual(channels === 4 ? 255 : 8);
+});
+
+test("what is transparent is white", async () => {
+  const clear = await sharp({
+    create: { width: 8, height: 8, channels: 4, background: { r: 9, g: 9, b: 9, alpha: 0 } },
+  })
+    .webp({ lossless: true })
+    .toBuffer();
+  expect([...(await taken(new Uint8Array(clear))).pixels.subarray(0, 3)]).toEqual([255, 255, 255]);
+  const { pixels } = await taken(await mediaBytes("transparent.gif"));
+  expect([...pixels].filter((value) => value === 255).length).toBeGreaterThan(0);
+});
+
+test.each(["static.gif", "lossy.webp"])("one picture, %s, is a clip of one frame", async (name) => {
+  expect((await taken(await mediaBytes(name))).shape[0]).toBe(1);
+});
+
+test("a picture of another format is no clip", async () => {
+  expect(await decodeError(await mediaBytes("rgb.png"))).toMatchObject({ code: "media_unsupported" });
+});
+
+test("without ffmpeg a WebP animation is decoded, a GIF is not", async () => {
+  const { tensor } = await decode(ANIMATIONS.webp, { sampling: "indices" }, null);
+  expect(tensor.shape[0]).toBe(FRAMES);
+  expect(await decodeError(ANIMATIONS.gif, {}, null)).toMatchObject({ code: "ffmpeg_unavailable", status: 500 });
+});
+
+test("a clip made by ffmpeg as a GIF has the frames that it has as a video", async () => {
+  const source = "nullsrc=s=32x32:r=10:d=2,geq=lum='16+10*N':cb=128:cr=128";
+  const gif = await taken(await madeClip("gif", ["-f", "lavfi", "-i", source]));
+  expect(gif.shape).toEqual([20, 32, 32, 3]);
+  expect(gif.source_fps).toBeCloseTo(10, 3);
+  expect(gif.numbers.every((number, frame) => frame === 0 || number >= (gif.numbers[frame - 1] ?? 0))).toBe(true);
+  expect(gif.numbers.at(-1)).toBeGreaterThan(15);
+});
