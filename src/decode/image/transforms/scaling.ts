@@ -21,8 +21,10 @@ export function scaledSize({ width, height }: PixelSize, maxPixels: number): Pix
  */
 export function dctScaledSize(encoded: Uint8Array, header: ImageHeader, target: PixelSize): PixelSize {
   const ratio = Math.min(header.width / target.width, header.height / target.height);
-  const factor = DCT_FACTORS.find((candidate) => ratio >= candidate);
-  if (factor === undefined || !hasSingleScan(encoded)) return header;
+  const most = DCT_FACTORS.find((candidate) => ratio >= candidate) ?? 1;
+  // sharp leaves more than a factor's fraction to the resampling behind it (its pipeline.cc, "known libjpeg rounding errors").
+  const factor = Math.floor(ratio) === most ? most / 2 : most;
+  if (factor <= 1 || !hasSingleScan(encoded)) return header;
   return { width: Math.ceil(header.width / factor), height: Math.ceil(header.height / factor) };
 }
 
