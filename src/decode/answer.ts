@@ -7,6 +7,7 @@ import {
   isVideoMetadata,
   tensorByteLength,
 } from "../tensor/index.ts";
+import type { AudioSettings } from "./audio/options.ts";
 import type { DecodedTensor } from "./contract.ts";
 import type { DecodeRequest } from "./protocol.ts";
 import type { RoomMemory } from "./rooms.ts";
@@ -27,14 +28,17 @@ export function checkAnswer<Memory extends RoomMemory>(
   return room;
 }
 
-function isOfKind({ kind, hashVideo }: DecodeRequest, tensor: DecodedTensor): boolean {
-  if (kind === "audio") return isSound(tensor);
+function isOfKind({ kind, settings, hashVideo }: DecodeRequest, tensor: DecodedTensor): boolean {
+  if (kind === "audio") return isSound(tensor, settings as AudioSettings);
   return tensor.dtype === "UINT8" && (kind === "image" ? isImage(tensor) : isClip(tensor, hashVideo));
 }
 
-function isSound({ shape, dtype, metadata, contentHash }: DecodedTensor): boolean {
-  const channels = isAudioMetadata(metadata) ? metadata.Audio.channels : null;
-  return shape.length === 2 && shape[1] === channels && dtype === "FLOAT32" && contentHash !== null;
+function isSound({ shape, dtype, metadata, contentHash }: DecodedTensor, settings: AudioSettings): boolean {
+  if (!isAudioMetadata(metadata) || shape.length !== 2 || dtype !== "FLOAT32" || contentHash === null) return false;
+  const { channels, sample_rate } = metadata.Audio;
+  const isAsAsked =
+    channels === (settings.channels ?? channels) && sample_rate === (settings.sample_rate ?? sample_rate);
+  return shape[1] === channels && isAsAsked;
 }
 
 function isImage({ shape, metadata, contentHash }: DecodedTensor): boolean {

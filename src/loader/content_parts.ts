@@ -34,7 +34,7 @@ const mediaPartSchema = z.looseObject({
 const INPUT_AUDIO = "input_audio";
 const inputAudioSchema = z.looseObject({
   type: z.literal(INPUT_AUDIO),
-  input_audio: z.looseObject({ data: z.string().min(1), format: z.string().nullish() }).nullish(),
+  input_audio: z.looseObject({ data: z.string().nullish(), format: z.string().nullish() }).nullish(),
   uuid: uuidSchema,
 });
 
@@ -97,7 +97,7 @@ function inputAudioOf(part: unknown): Omit<MediaPart, "kind"> {
   const { input_audio, uuid } = parsed(inputAudioSchema, part);
   const subtype = /^[\w.+-]{1,40}$/.exec(input_audio?.format ?? "")?.[0];
   const mediaType = subtype === undefined ? "" : `audio/${subtype}`;
-  const url = input_audio ? `data:${mediaType};base64,${input_audio.data}` : null;
+  const url = input_audio?.data ? `data:${mediaType};base64,${input_audio.data}` : null;
   return { type: "audio_url", url, uuid: uuid ?? null };
 }
 

@@ -11,14 +11,16 @@ const CHANNEL_LAYOUTS = { 1: "mono", 2: "stereo" } as const;
 /**
  * Arguments of the process that writes samples (32-bit floats, channels interleaved) of the stream that ffmpeg holds for the
  * default one: the one marked so, else the one with the most channels.
+ * @param filterName by which the log tells the conversion: one that nobody who made the file knows, since what files say of
+ *   themselves stands in the log too
  */
-export function audioArguments(demuxer: Demuxer, settings: AudioSettings): string[] {
+export function audioArguments(demuxer: Demuxer, settings: AudioSettings, filterName: string): string[] {
   const { max_duration } = settings;
   return [
     ...COMMON_ARGUMENTS,
     ...["-threads", "1"],
     ...inputArguments(demuxer, AUDIO_DESCRIPTORS.input),
-    ...["-vn", "-sn", "-dn", "-filter_threads", "1", "-filter:a", audioFilter(settings)],
+    ...["-vn", "-sn", "-dn", "-filter_threads", "1", "-filter:a", audioFilter(settings, filterName)],
     // Where the rate is known the filter counts samples, which is exact.
     ...(typeof max_duration === "number" && settings.sample_rate === null ? ["-t", max_duration.toFixed(6)] : []),
     ...["-c:a", "pcm_f32le", "-f", "f32le", `pipe:${AUDIO_DESCRIPTORS.samples}`],
@@ -29,7 +31,7 @@ export function audioArguments(demuxer: Demuxer, settings: AudioSettings): strin
  * libswresample's conversion. Channels are mixed so that what is full on all of them is full and no more: without
  * `rematrix_maxval` its gain would depend on the sample format, and so on the codec.
  */
-function audioFilter({ sample_rate, channels, max_duration }: AudioSettings): string {
+function audioFilter({ sample_rate, channels, max_duration }: AudioSettings, filterName: string): string {
   const format = [
     "sample_fmts=flt",
     ...(sample_rate === null ? [] : [`sample_rates=${sample_rate}`]),
@@ -37,7 +39,7 @@ function audioFilter({ sample_rate, channels, max_duration }: AudioSettings): st
   ];
   const isTrimmed = typeof max_duration === "number" && sample_rate !== null;
   const trim = isTrimmed ? `,atrim=end_sample=${Math.max(1, Math.round(max_duration * sample_rate))}` : "";
-  return `aresample=rematrix_maxval=1,aformat=${format.join(":")}${trim}`;
+  return `aresample@${filterName}=rematrix_maxval=1,aformat=${format.join(":")}${trim}`;
 }
 
 /** What goes into a conversion, or comes out. */
@@ -46,16 +48,29 @@ export interface SoundFormat {
   readonly sampleRate: number;
 }
 
-/** Anchored to the line's start, where no text out of the medium can stand. */
-const CONVERSION =
-  /^\[Parsed_aresample_0 @ \w+\] \[verbose\] ch:(\d+) chl:.* r:(\d+)Hz -> ch:(\d+) chl:.* fmt:flt r:(\d+)Hz$/gm;
+/** How a sound is converted, or a part of it. */
+export interface Conversion {
+  readonly from: SoundFormat;
+  readonly to: SoundFormat;
+}
 
 /** All conversions that were set up, in their order; more than one when the sound's format changes midway. */
-export function conversions(log: string): { readonly from: SoundFormat; readonly to: SoundFormat }[] {
-  return Array.from(log.matchAll(CONVERSION), (match) => ({
+export function conversions(log: string, filterName: string): Conversion[] {
+  const line = new RegExp(
+    `^\\[aresample@${filterName} @ \\w+\\] \\[verbose\\] ` +
+      "ch:(\\d+) chl:.* r:(\\d+)Hz -> ch:(\\d+) chl:.* fmt:flt r:(\\d+)Hz$",
+    "gm",
+  );
+  return Array.from(log.matchAll(line), (match) => ({
     from: { channels: Number(match[1]), sampleRate: Number(match[2]) },
     to: { channels: Number(match[3]), sampleRate: Number(match[4]) },
   }));
+}
+
+/** The sample rate that the decoder gives, said before anything is converted; null when it has not been said. */
+export function decodedRate(log: string): number | null {
+  const rate = /^\[graph_\S+ @ \w+\] \[verbose\] tb:\S+ samplefmt:\S+ samplerate:(\d+) /m.exec(log)?.[1];
+  return rate === undefined ? null : Number(rate);
 }
 
 /** The duration that the container states, seconds, in hundredths; null when it states none. */

@@ -3,21 +3,26 @@
  * may become as large as the limit says and no larger; then memory of exactly the right size is asked for, and the samples are
  * copied and hashed. How long a sound is nobody knows before it is decoded: what headers say may be anything.
  */
+import { randomBytes } from "node:crypto";
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
 import { type AudioMetadata, audioHashHeader, bytesPerElement, FLOAT32, taggedAudio } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, hashInRoom } from "../contract.ts";
-import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
-import { BASE_MEMORY_BYTES, type ProgramOutcome, runProgram, writtenBytes } from "../ffmpeg/process.ts";
+import { BASE_MEMORY_BYTES, runProgram, writtenBytes, writtenText } from "../ffmpeg/process.ts";
 import { SealedInput } from "../ffmpeg/sealed_input.ts";
 import { type Demuxer, sniffMedia } from "../sniff.ts";
-import { audioArguments, conversions, type SoundFormat, statedDuration } from "./command.ts";
+import { audioArguments, type SoundFormat, statedDuration } from "./command.ts";
 import { readSoundDuration } from "./iso_duration.ts";
 import { type AudioSettings, MOST_AUDIO_BYTES } from "./options.ts";
+import { checkRate, judge, noSamples } from "./verdict.ts";
 
 const SAMPLE_BYTES = bytesPerElement(FLOAT32);
 /** Space for the hash header: shape and metadata are some 200 bytes. */
 const HASH_HEADER_BYTES = 512;
+/** Room for ffmpeg's log: files may carry whole books in their tags, all of which it prints. */
+const LOG_BYTES = 4 * 1024 * 1024;
+/** Of the log while ffmpeg runs. */
+const LOOKED_AT_BYTES = 64 * 1024;
 /** Beyond the limit, so that one sample too many can be told from the last one that is allowed. */
 const OVERRUN_BYTES = 64 * 1024;
 
@@ -40,18 +45,24 @@ export async function decodeAudio(
   const limit = Math.min(settings.limits?.max_alloc ?? MOST_AUDIO_BYTES, MOST_AUDIO_BYTES);
   using input = new SealedInput(encoded);
   using samples = createFile("samples", limit + OVERRUN_BYTES);
+  const filterName = randomBytes(8).toString("hex");
   const outcome = await runProgram({
     program,
-    args: audioArguments(demuxer, settings),
+    args: audioArguments(demuxer, settings, filterName),
     files: [input.file, samples],
     memoryLimitBytes: BASE_MEMORY_BYTES,
-    whileRunning: () => checkSize(samples, limit),
+    logBytes: LOG_BYTES,
+    whileRunning: (log) => {
+      checkSize(samples, limit);
+      checkRate(writtenText(log, LOOKED_AT_BYTES));
+    },
   });
   checkSize(samples, limit);
-  const { from, to } = judge(outcome, demuxer);
-  const decoded = Math.floor(writtenBytes(samples) / (SAMPLE_BYTES * to.channels));
-  const heard = demuxer === "mov" ? readSoundDuration(encoded) : null;
-  const frames = heard === null ? decoded : Math.min(decoded, Math.ceil(heard * to.sampleRate));
+  const { from, to } = judge(outcome, demuxer, settings, filterName);
+  const frames = Math.min(
+    Math.floor(writtenBytes(samples) / (SAMPLE_BYTES * to.channels)),
+    heardFrames(encoded, demuxer, to, settings),
+  );
   if (frames === 0) throw noSamples(outcome);
   const metadata = metadataOf(frames, from, to, outcome.log, settings);
   // libswresample makes a mono source 3 dB quieter on two channels: here it is heard as loud as it is.
@@ -73,36 +84,19 @@ function checkSize(samples: PrivateFile, limit: number): void {
   throw new MediaError("limit_exceeded", `the sound takes more than the limit of ${limit} bytes when it is decoded`);
 }
 
-/**
- * Whether what was written are the sound's samples, and how they were converted.
- *
- * Damaged packets are passed over, as in clips. A file that is shorter than its own table of samples says is refused.
- * @throws MediaError otherwise
- */
-function judge(outcome: ProgramOutcome, demuxer: Demuxer): { readonly from: SoundFormat; readonly to: SoundFormat } {
-  const { exitCode, signal, log } = outcome;
-  if (exitCode !== 0 || signal !== null) {
-    throw programFailure(outcome, "audio") ?? new MediaError("media_corrupt", `not decodable: ${logExcerpt(log)}`);
-  }
-  if (demuxer === "mov" && /^\[mov,[^\]]*\] \[error\] .*partial file$/m.test(log)) {
-    throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
-  }
-  const [first, ...others] = conversions(log);
-  if (!first) throw noSamples(outcome);
-  const { to } = first;
-  if (others.some((other) => other.to.channels !== to.channels || other.to.sampleRate !== to.sampleRate)) {
-    throw new MediaError(
-      "media_unsupported",
-      "the sound's format changes midway: say which rate and channels it is to have",
-    );
-  }
-  return first;
-}
-
-function noSamples({ log }: ProgramOutcome): MediaError {
-  // At the log level it is run with, ffmpeg always says something.
-  if (log.trim() === "") return new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
-  return new MediaError("no_samples", `No samples could be decoded, the sound may be damaged: ${logExcerpt(log)}`);
+/** How much of what was decoded is to be heard, samples of each channel. */
+function heardFrames(
+  encoded: Uint8Array,
+  demuxer: Demuxer,
+  { sampleRate }: SoundFormat,
+  { max_duration }: AudioSettings,
+): number {
+  const heard = demuxer === "mov" ? readSoundDuration(encoded) : null;
+  return Math.min(
+    heard === null ? Number.POSITIVE_INFINITY : Math.ceil(heard * sampleRate),
+    // Where the format changes midway, the filter begins to count anew.
+    typeof max_duration === "number" ? Math.max(1, Math.round(max_duration * sampleRate)) : Number.POSITIVE_INFINITY,
+  );
 }
 
 /** The duration is what was decoded; only where the sound was cut short on purpose the container's word is taken. */

@@ -20,8 +20,10 @@ export interface ProgramRun {
   readonly memoryLimitBytes: number;
   /** Processor time that it may take, {@link CPU_SECONDS} by default. */
   readonly cpuSeconds?: number;
-  /** Called every few milliseconds. */
-  readonly whileRunning?: () => void;
+  /** Room for what the program says, {@link LOG_BYTES} by default. */
+  readonly logBytes?: number;
+  /** Called every few milliseconds. @param log what the program said so far */
+  readonly whileRunning?: (log: PrivateFile) => void;
 }
 
 /** How a run ended and what the program said. */
@@ -49,8 +51,9 @@ const WAIT_SLICE_MILLISECONDS = 5;
  * @throws MediaError ffmpeg_unavailable, system_failed
  */
 export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
-  using log = createFile("ffmpeg-log", LOG_BYTES);
-  const largest = run.files.reduce((bytes, file) => Math.max(bytes, file.bytes.byteLength), LOG_BYTES);
+  const logBytes = run.logBytes ?? LOG_BYTES;
+  using log = createFile("ffmpeg-log", logBytes);
+  const largest = run.files.reduce((bytes, file) => Math.max(bytes, file.bytes.byteLength), logBytes);
   const child = started(run, {
     descriptors: [null, null, log.fd, ...run.files.map((file) => file.fd)],
     memoryLimitBytes: run.memoryLimitBytes,
@@ -61,7 +64,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
   try {
     // What else is to be started is started first.
     for (end = child.wait(0); end === null; end = child.wait(WAIT_SLICE_MILLISECONDS)) {
-      run.whileRunning?.();
+      run.whileRunning?.(log);
       await Bun.sleep(0);
     }
   } finally {
@@ -70,7 +73,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramOutcome> {
       while (child.wait(1000) === null);
     }
   }
-  return { ...end, log: writtenText(log), isLogFull: writtenBytes(log) === LOG_BYTES };
+  return { ...end, log: writtenText(log), isLogFull: writtenBytes(log) === logBytes };
 }
 
 function started({ program, args }: ProgramRun, options: SpawnOptions): SpawnedProcess {
@@ -92,7 +95,7 @@ export function writtenBytes(file: PrivateFile): number {
   return Math.min(Number(position), file.bytes.byteLength);
 }
 
-/** What a program wrote to a file, as text. */
-export function writtenText(file: PrivateFile): string {
-  return Buffer.from(file.bytes.subarray(0, writtenBytes(file))).toString("utf8");
+/** What a program wrote to a file, as text. @param mostBytes of its beginning */
+export function writtenText(file: PrivateFile, mostBytes = Number.POSITIVE_INFINITY): string {
+  return Buffer.from(file.bytes.subarray(0, Math.min(writtenBytes(file), mostBytes))).toString("utf8");
 }

@@ -11,7 +11,10 @@ export interface GraphInput {
   readonly frameRate: Rational;
 }
 
-/** Anchored to the line's start, where no text out of the clip can stand. */
+/**
+ * Anchored to the line's start, where text out of the clip can stand only behind a line break in its codec's name. A clip that
+ * forges its own size or time base so is decoded by what it forged, within all limits, or refused.
+ */
 const GRAPH_INPUT =
   /^\[graph -?\d+ input from stream \d+:\d+ @ \w+\] \[verbose\] w:(\d+) h:(\d+) pixfmt:(\S+) tb:(\d+)\/(\d+) fr:(\d+)\/(\d+)/gm;
 

@@ -1,0 +1,84 @@
+/** Whether what a run of ffmpeg gave is the sound, and how it was converted. */
+import { MediaError } from "../../errors.ts";
+import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import type { ProgramOutcome } from "../ffmpeg/process.ts";
+import type { Demuxer } from "../sniff.ts";
+import { type Conversion, conversions, decodedRate } from "./command.ts";
+import type { AudioSettings } from "./options.ts";
+
+/** Samples a second; what is called high resolution has 384 000. */
+const HIGHEST_RATE = 1_000_000;
+/** 9.0 has the file's part of the program in front of the demuxer's name, 5.1 has not. */
+const CUT_FILE = /^\[(?:in#\d+\/)?mov,.*\[error\] .*partial file$/m;
+const UNREADABLE_REST = /^\[in#\d+\/.*\[error\] Error during demuxing/m;
+/** libswresample knows how to mix up to eight channels. */
+const NO_MATRIX = /Rematrix is needed|channel layout.*not supported|Cannot convert.*channel/i;
+
+/** Converting from a rate that no sound has takes far longer than from one of the usual. */
+export function checkRate(log: string): void {
+  const rate = decodedRate(log) ?? 0;
+  if (rate <= HIGHEST_RATE) return;
+  throw new MediaError("media_unsupported", `a sample rate of ${rate} Hz is none that sound has`);
+}
+
+/**
+ * Whether what was written are the sound's samples, and how they were converted.
+ *
+ * Damaged packets are passed over, as in clips. What cannot be read to its end is refused, and so is a file that is shorter
+ * than its own table of samples says.
+ * @throws MediaError otherwise
+ */
+export function judge(
+  outcome: ProgramOutcome,
+  demuxer: Demuxer,
+  { sample_rate, channels }: AudioSettings,
+  filterName: string,
+): Conversion {
+  const { exitCode, signal, log } = outcome;
+  checkRate(log);
+  if (exitCode !== 0 || signal !== null) throw failureOf(outcome);
+  if (demuxer === "mov" && CUT_FILE.test(log)) {
+    throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
+  }
+  if (UNREADABLE_REST.test(log)) {
+    throw new MediaError("media_corrupt", `the sound cannot be read to its end: ${logExcerpt(log)}`);
+  }
+  const all = conversions(log, filterName);
+  const [first] = all;
+  if (!first) throw outcome.isLogFull ? tooMuchText() : noSamples(outcome);
+  const { from, to } = first;
+  if ((sample_rate ?? to.sampleRate) !== to.sampleRate || (channels ?? to.channels) !== to.channels) {
+    throw new MediaError("decoder_failed", "ffmpeg did not convert the sound as it was told");
+  }
+  const isUniform = all.every(
+    (other) =>
+      other.to.channels === to.channels &&
+      other.to.sampleRate === to.sampleRate &&
+      (channels !== 2 || (other.from.channels === 1) === (from.channels === 1)),
+  );
+  if (isUniform) return first;
+  throw new MediaError(
+    "media_unsupported",
+    "the sound's format changes midway: say which rate it is to have, and mono",
+  );
+}
+
+function failureOf(outcome: ProgramOutcome): MediaError {
+  const failure = programFailure(outcome, "audio");
+  if (failure) return failure;
+  const reason = logExcerpt(outcome.log);
+  if (NO_MATRIX.test(outcome.log)) {
+    return new MediaError("media_unsupported", `channels that cannot be mixed (null keeps them): ${reason}`);
+  }
+  return new MediaError("media_corrupt", `the sound cannot be decoded: ${reason}`);
+}
+
+function tooMuchText(): MediaError {
+  return new MediaError("media_unsupported", "the file says more of itself than is read");
+}
+
+export function noSamples({ log }: ProgramOutcome): MediaError {
+  // At the log level it is run with, ffmpeg always says something.
+  if (log.trim() === "") return new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
+  return new MediaError("no_samples", `No samples could be decoded, the sound may be damaged: ${logExcerpt(log)}`);
+}
