@@ -102,7 +102,8 @@ async function factsOfIsoTrack(track: IsoVideoTrack, probe: () => Promise<Probe>
 }
 
 function factsOfProbe(bytes: Uint8Array, demuxer: Demuxer, probe: Probe): ContainerFacts {
-  const frameRate = knownRate(probe);
+  // Versions of libavformat guess differently at how often an animation's pictures change.
+  const frameRate = (demuxer === "gif" && packetRate(probe.packets, probe.timeBase)) || knownRate(probe);
   const common = {
     demuxer,
     streamIndex: null,
