@@ -13,7 +13,7 @@ export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
 
 /** Short names of ffmpeg's demuxers, as its `-f` option takes them. */
 export const DEMUXERS = [
-  ...(["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "flv", "asf", "gif"] as const),
+  ...(["mov", "matroska", "mpegts", "avi", "ivf", "ogg", "flv", "asf", "gif", "mpeg"] as const),
   ...(["wav", "flac", "mp3", "aac", "aiff", "caf", "amr"] as const),
 ] as const;
 export type Demuxer = (typeof DEMUXERS)[number];
@@ -91,7 +91,7 @@ const SIGNATURES: readonly Signature[] = [
   { at: 0, bytes: "\xff\x0a", result: refused("JPEG XL") },
   { at: 0, bytes: "\0\0\0\x0cjP  \r\n\x87\n", result: refused("JPEG 2000") },
   { at: 0, bytes: "\xff\x4f\xff\x51", result: refused("JPEG 2000") },
-  { at: 0, bytes: "\0\0\x01\xba", result: refused("MPEG program stream") },
+  { at: 0, bytes: "\0\0\x01\xba", result: container("mpeg", "MPEG program stream") },
   { at: 0, bytes: "\0\0\x01\xb3", result: refused("MPEG elementary stream") },
 ];
 

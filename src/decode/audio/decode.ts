@@ -63,7 +63,7 @@ export async function decodeAudio(
     Math.floor(writtenBytes(samples) / (SAMPLE_BYTES * to.channels)),
     heardFrames(encoded, demuxer, to, settings),
   );
-  if (frames === 0) throw noSamples(outcome);
+  if (frames === 0) throw noSamples(outcome, demuxer);
   const metadata = metadataOf(frames, from, to, outcome.log, settings);
   // libswresample makes a mono source 3 dB quieter on two channels: here it is heard as loud as it is.
   const gain = from.channels === 1 && to.channels === 2 ? Math.SQRT2 : 1;

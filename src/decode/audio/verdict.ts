@@ -1,6 +1,6 @@
 /** Whether what a run of ffmpeg gave is the sound, and how it was converted. */
 import { MediaError } from "../../errors.ts";
-import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import { logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
 import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { type Conversion, conversions, decodedRate } from "./command.ts";
@@ -36,16 +36,19 @@ export function judge(
 ): Conversion {
   const { exitCode, signal, log } = outcome;
   checkRate(log);
-  if (exitCode !== 0 || signal !== null) throw failureOf(outcome);
+  if (exitCode !== 0 || signal !== null) throw failureOf(outcome, demuxer);
   if (demuxer === "mov" && CUT_FILE.test(log)) {
     throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
   }
   if (UNREADABLE_REST.test(log)) {
-    throw new MediaError("media_corrupt", `the sound cannot be read to its end: ${logExcerpt(log)}`);
+    throw new MediaError(
+      "media_corrupt",
+      `the sound cannot be read to its end (${mediumInLog(log, "audio", demuxer)}: ${logExcerpt(log)})`,
+    );
   }
   const all = conversions(log, filterName);
   const [first] = all;
-  if (!first) throw outcome.isLogFull ? tooMuchText() : noSamples(outcome);
+  if (!first) throw outcome.isLogFull ? tooMuchText() : noSamples(outcome, demuxer);
   const { from, to } = first;
   if ((sample_rate ?? to.sampleRate) !== to.sampleRate || (channels ?? to.channels) !== to.channels) {
     throw new MediaError("decoder_failed", "ffmpeg did not convert the sound as it was told");
@@ -63,22 +66,25 @@ export function judge(
   );
 }
 
-function failureOf(outcome: ProgramOutcome): MediaError {
-  const failure = programFailure(outcome, "audio");
+function failureOf(outcome: ProgramOutcome, demuxer: Demuxer): MediaError {
+  const failure = programFailure(outcome, "audio", demuxer);
   if (failure) return failure;
-  const reason = logExcerpt(outcome.log);
+  const reason = `${mediumInLog(outcome.log, "audio", demuxer)}: ${logExcerpt(outcome.log)}`;
   if (NO_MATRIX.test(outcome.log)) {
-    return new MediaError("media_unsupported", `channels that cannot be mixed (null keeps them): ${reason}`);
+    return new MediaError("media_unsupported", `channels that cannot be mixed, null keeps them (${reason})`);
   }
-  return new MediaError("media_corrupt", `the sound cannot be decoded: ${reason}`);
+  return new MediaError("media_corrupt", `the sound cannot be decoded (${reason})`);
 }
 
 function tooMuchText(): MediaError {
   return new MediaError("media_unsupported", "the file says more of itself than is read");
 }
 
-export function noSamples({ log }: ProgramOutcome): MediaError {
+export function noSamples({ log }: ProgramOutcome, demuxer: Demuxer): MediaError {
   // At the log level it is run with, ffmpeg always says something.
   if (log.trim() === "") return new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
-  return new MediaError("no_samples", `No samples could be decoded, the sound may be damaged: ${logExcerpt(log)}`);
+  return new MediaError(
+    "no_samples",
+    `No samples could be decoded, the sound may be damaged (${mediumInLog(log, "audio", demuxer)}: ${logExcerpt(log)})`,
+  );
 }

@@ -1,5 +1,6 @@
 /** Reading ffmpeg's log as it is with `-loglevel level+verbose`: what the decoder gives, and what went wrong. */
 import { MediaError } from "../../errors.ts";
+import type { Demuxer } from "../sniff.ts";
 import type { ProgramOutcome } from "./process.ts";
 
 /** Longest excerpt of the log in an error's message, characters. */
@@ -22,6 +23,15 @@ export function hasTrouble(log: string): boolean {
     return /^(?:\[[^\]]* @ \w+\] )*\[(?:warning|error|fatal|panic)\]/.test(line) || CONCEALMENT.test(line);
   });
 }
+
+/** Codec and container of the first stream of a kind, as ffmpeg names them: for messages. */
+export function mediumInLog(log: string, kind: "video" | "audio", demuxer: Demuxer): string {
+  const line = kind === "video" ? VIDEO_STREAM : AUDIO_STREAM;
+  return `${line.exec(log)?.[1] ?? `unknown ${kind}`} in ${demuxer}`;
+}
+
+const VIDEO_STREAM = /^\[info\] +Stream #0:\d+.*?: Video: ([\w.-]{1,40})/m;
+const AUDIO_STREAM = /^\[info\] +Stream #0:\d+.*?: Audio: ([\w.-]{1,40})/m;
 
 /** The first error in the log as one line: no paths, no addresses, no control characters, at most 200 characters. */
 export function logExcerpt(log: string): string {
@@ -61,7 +71,11 @@ const RECEIVED_SIGNAL = /^\[info\] Exiting normally, received signal (\d+)\.$/m;
  *
  * The program's own troubles are the host's (5xx); so is a crash by signal, though a clip may have provoked it.
  */
-export function programFailure(outcome: ProgramOutcome, wanted: "video" | "audio" = "video"): MediaError | null {
+export function programFailure(
+  outcome: ProgramOutcome,
+  wanted: "video" | "audio",
+  demuxer: Demuxer,
+): MediaError | null {
   const { exitCode } = outcome;
   const received = exitCode === EXIT_CODE_OF_SIGNAL ? RECEIVED_SIGNAL.exec(outcome.log)?.[1] : undefined;
   const signal = received === undefined ? outcome.signal : Number(received);
@@ -70,7 +84,10 @@ export function programFailure(outcome: ProgramOutcome, wanted: "video" | "audio
   if (signal !== null) return new MediaError("decoder_crashed", `ffmpeg was ended by signal ${signal}`);
   if (exitCode === 0) return null;
   if (NO_STREAM.test(log)) return new MediaError(MISSING_STREAM[wanted].code, MISSING_STREAM[wanted].message);
-  if (NO_DECODER.test(log)) return new MediaError("media_unsupported", "ffmpeg has no decoder for the medium's codec");
+  if (NO_DECODER.test(log)) {
+    const medium = mediumInLog(outcome.log, wanted, demuxer);
+    return new MediaError("media_unsupported", `ffmpeg has no decoder for ${medium}: ${logExcerpt(log)}`);
+  }
   if (UNKNOWN_OPTION.test(log)) {
     return new MediaError(
       "ffmpeg_unavailable",

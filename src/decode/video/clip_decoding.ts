@@ -20,7 +20,7 @@ import { isFlawless, judge } from "./verdict.ts";
 const MOST_THREADS = 4;
 
 /** What is wanted of a clip, and where in its container the clip is. */
-export interface ClipRequest extends WantedFrames, Pick<DecodeCommand, "demuxer" | "streamIndex"> {}
+export interface ClipRequest extends WantedFrames, Pick<DecodeCommand, "demuxer" | "stream"> {}
 
 /**
  * Decodes the frames wanted.
@@ -84,8 +84,8 @@ export function planRequest(
   threads: number,
   leastPartCost?: number,
 ): RequestPlan | null {
-  if (request.demuxer !== "mov" || request.streamIndex === null) return null;
-  const index = readSampleIndex(encoded, request.streamIndex, request.timeBase.den);
+  if (request.demuxer !== "mov" || typeof request.stream !== "number") return null;
+  const index = readSampleIndex(encoded, request.stream, request.timeBase.den);
   const codec = index && clipCodec(encoded, index);
   const plan = codec && planClip(encoded, index, codec, request, threads, leastPartCost);
   return plan && { ...plan, index, codec };
@@ -148,7 +148,7 @@ async function runPart(
   // What is not wanted is shown before the next frame that is, so each of these is its frame's own threshold.
   const thresholds = part.targets.map((time) => time - compact.origin);
   const walk = { thresholds, counts: "timestamps", span: null } as const;
-  const command = { ...request, streamIndex: 0, ...walk, threads };
+  const command = { ...request, stream: 0, ...walk, threads };
   const { timestamps, outcome } = await runClip(program, command, compact.file, place, signal);
   return (
     timestamps.length === thresholds.length &&

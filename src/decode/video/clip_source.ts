@@ -4,7 +4,7 @@ import type { ClipFacts } from "./facts.ts";
 import type { Rational } from "./rational.ts";
 
 /** What is wanted of a clip. */
-export interface WantedFrames extends Omit<DecodeCommand, "threads" | "demuxer" | "streamIndex"> {
+export interface WantedFrames extends Omit<DecodeCommand, "threads" | "demuxer" | "stream"> {
   readonly timeBase: Rational;
   /** How many frames were asked for; there are thresholds for those that can be found at all. */
   readonly wanted: number;

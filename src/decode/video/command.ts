@@ -13,6 +13,11 @@ export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
 const LONGEST_ARGUMENT = 100_000;
 
+/** A stream by its number among all of the file, or among those of video that are no attached pictures. */
+export type StreamSelector = number | `V:${number}`;
+
+export const FIRST_VIDEO: StreamSelector = "V:0";
+
 /** Sides of a picture, pixels. */
 export interface PictureSize {
   readonly width: number;
@@ -21,8 +26,7 @@ export interface PictureSize {
 
 export interface DecodeCommand extends FrameWalk, PictureSize {
   readonly demuxer: Demuxer;
-  /** Index of the stream in the file, or null for the first that is not an attached picture. */
-  readonly streamIndex: number | null;
+  readonly stream: StreamSelector;
   /** What the pictures are scaled to. */
   readonly output: PictureSize;
   /** Whose matrix converts: BT.601's, as the fleet's reference, or that of the stream's tag. */
@@ -38,8 +42,8 @@ export interface DecodeCommand extends FrameWalk, PictureSize {
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
 export type FilterScriptOption = "-/filter:v" | "-filter_script:v";
 
-function streamSpecifier(streamIndex: number | null): string {
-  return streamIndex === null ? "0:V:0" : `0:${streamIndex}`;
+function streamSpecifier(stream: StreamSelector): string {
+  return `0:${stream}`;
 }
 
 /** Whether the clip's filter must be handed over in a file ({@link DECODE_DESCRIPTORS}.filterScript). */
@@ -60,7 +64,7 @@ export function decodeArguments(command: DecodeCommand, script: FilterScriptOpti
     ...(command.isOfKeyFrames ? ["-skip_frame", "nokey"] : []),
     // Timestamps stay the container's: no shift to zero, no start time taken off.
     ...["-copyts", ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input)],
-    ...["-map", streamSpecifier(command.streamIndex), "-filter_threads", "1"],
+    ...["-map", streamSpecifier(command.stream), "-filter_threads", "1"],
     ...(script === null ? ["-filter:v", filter] : [script, `/proc/self/fd/${DECODE_DESCRIPTORS.filterScript}`]),
     ...["-frames:v", String(command.thresholds.length), "-fps_mode", "passthrough"],
     ...["-c:v", "rawvideo", "-pix_fmt", "rgb24", "-f", "rawvideo", `pipe:${DECODE_DESCRIPTORS.frames}`],
@@ -113,10 +117,9 @@ function thresholdExpression(thresholds: readonly number[], from: number, to: nu
  * Arguments of the process that lists the packets of a video stream, undecoded, and decodes one frame, so that its log tells the
  * picture's size and the guessed frame rate.
  * @param mostPackets how many are listed
- * @param streamIndex as in {@link DecodeCommand}
  */
-export function probeArguments(demuxer: Demuxer, mostPackets: number, streamIndex: number | null = null): string[] {
-  const stream = ["-map", streamSpecifier(streamIndex)];
+export function probeArguments(demuxer: Demuxer, mostPackets: number, selector: StreamSelector): string[] {
+  const stream = ["-map", streamSpecifier(selector)];
   return [
     ...COMMON_ARGUMENTS,
     ...["-copyts", ...inputArguments(demuxer, PROBE_DESCRIPTORS.input)],

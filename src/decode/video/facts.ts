@@ -5,6 +5,7 @@
 import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { aviFrameCount, isAviCut } from "./avi.ts";
+import { FIRST_VIDEO, type StreamSelector } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import { type IsoVideoTrack, readIsoVideoTrack } from "./iso_track.ts";
 import { readMatroskaTrack } from "./matroska.ts";
@@ -28,8 +29,7 @@ export interface ClipFacts extends StreamTiming {
 export interface ContainerFacts extends ClipFacts {
   /** Name of ffmpeg's demuxer. */
   readonly demuxer: Demuxer;
-  /** Index among all streams of the file, or null: the first video stream that is not an attached picture. */
-  readonly streamIndex: number | null;
+  readonly stream: StreamSelector;
 }
 
 /** Containers that may hold video. The others of the sniffer's list are audio. */
@@ -43,6 +43,7 @@ const VIDEO_DEMUXERS: ReadonlySet<Demuxer> = new Set<Demuxer>([
   "flv",
   "asf",
   "gif",
+  "mpeg",
 ]);
 
 /** Containers whose streams have no duration of their own for libavformat: frames are counted by packets. */
@@ -79,7 +80,7 @@ async function factsOfFile(
   }
   if (demuxer === "matroska") {
     const track = await readMatroskaTrack(bytes);
-    return track && { ...track, demuxer, streamIndex: null, frameCount: track.packetCount, turn: NOT_TURNED };
+    return track && { ...track, demuxer, stream: `V:${track.number}`, frameCount: track.packetCount, turn: NOT_TURNED };
   }
   return null;
 }
@@ -89,7 +90,7 @@ async function factsOfIsoTrack(track: IsoVideoTrack, probe: () => Promise<Probe>
   const probed = isComplete ? null : await probe();
   return {
     demuxer: "mov",
-    streamIndex: track.index,
+    stream: track.index,
     width: track.width || (probed?.width ?? 0),
     height: track.height || (probed?.height ?? 0),
     timeBase: { num: 1, den: track.timescale },
@@ -106,7 +107,7 @@ function factsOfProbe(bytes: Uint8Array, demuxer: Demuxer, probe: Probe): Contai
   const frameRate = (demuxer === "gif" && packetRate(probe.packets, probe.timeBase)) || knownRate(probe);
   const common = {
     demuxer,
-    streamIndex: null,
+    stream: FIRST_VIDEO,
     width: probe.width,
     height: probe.height,
     timeBase: probe.timeBase,

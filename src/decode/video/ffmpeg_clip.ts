@@ -16,12 +16,11 @@ export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, prog
   const input = new SealedInput(encoded);
   try {
     const facts = await readContainerFacts(encoded, demuxer, () => probeContainer(program, input.file, demuxer));
-    const { streamIndex } = facts;
+    const { stream } = facts;
     return {
       facts,
       keyTimestamps: () => findKeyFrames(program, input, facts),
-      decode: (wanted, threads, into) =>
-        decodeFrames(program, input, { ...wanted, demuxer, streamIndex }, threads, into),
+      decode: (wanted, threads, into) => decodeFrames(program, input, { ...wanted, demuxer, stream }, threads, into),
       [Symbol.dispose]: () => input[Symbol.dispose](),
     };
   } catch (error) {
@@ -31,7 +30,7 @@ export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, prog
 }
 
 async function findKeyFrames(program: string, input: SealedInput, facts: ContainerFacts): Promise<number[]> {
-  const { packets, timeBase } = await probeContainer(program, input.file, facts.demuxer, facts.streamIndex);
+  const { packets, timeBase } = await probeContainer(program, input.file, facts.demuxer, facts.stream);
   if (!sameRational(timeBase, facts.timeBase)) {
     throw new MediaError("media_corrupt", "the container's time base is not the one it is decoded with");
   }

@@ -10,6 +10,8 @@ import type { Rational } from "./rational.ts";
 
 /** The default video track of a Matroska file; times in the track's time base. */
 export interface MatroskaTrack {
+  /** Among the file's video tracks. */
+  readonly number: number;
   readonly width: number;
   readonly height: number;
   readonly timeBase: Rational;

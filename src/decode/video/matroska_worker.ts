@@ -38,7 +38,9 @@ async function readTrack(bytes: Uint8Array<ArrayBuffer>): Promise<MatroskaTrack 
     // Of a recording that was cut off, mediabunny reads nothing; ffmpeg reads what is there.
     if (packets.length === 0) return null;
     const declared = await track.getDurationFromMetadata();
+    const number = (await input.getVideoTracks()).indexOf(track);
     return {
+      number: Math.max(0, number),
       width: await track.getCodedWidth(),
       height: await track.getCodedHeight(),
       timeBase,

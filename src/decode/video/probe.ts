@@ -1,10 +1,10 @@
 /** Asking ffmpeg about a container: the packets of the default video stream, and what its first frame looks like. */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
-import { logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import { logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
 import { runProgram, writtenText } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
-import { probeArguments } from "./command.ts";
+import { FIRST_VIDEO, probeArguments, type StreamSelector } from "./command.ts";
 import { type GraphInput, graphInputs } from "./graph_inputs.ts";
 import { checkPacketCount, MOST_PACKETS, type Packet } from "./packets.ts";
 import { type Rational, sameRational } from "./rational.ts";
@@ -30,7 +30,6 @@ const PROBE_MEMORY_BYTES = 4 * 1024 ** 3;
 /**
  * Runs ffmpeg once over the file without decoding more than a frame.
  * @param input the file, sealed
- * @param streamIndex the stream's; null for the first that is not an attached picture
  * @throws MediaError no_video_stream, media_unsupported, media_corrupt, limit_exceeded for too many packets,
  *   ffmpeg_unavailable, decoder_failed, decoder_timeout, system_failed
  */
@@ -38,21 +37,22 @@ export async function probeContainer(
   program: string,
   input: PrivateFile,
   demuxer: Demuxer,
-  streamIndex: number | null = null,
+  stream: StreamSelector = FIRST_VIDEO,
 ): Promise<Probe> {
   const listBytes = Math.min(LINE_RATIO * input.bytes.byteLength, LINE_BYTES * (MOST_PACKETS + 1));
   using list = createFile("packets", HEADER_BYTES + listBytes);
   const outcome = await runProgram({
     program,
-    args: probeArguments(demuxer, MOST_PACKETS + 1, streamIndex),
+    args: probeArguments(demuxer, MOST_PACKETS + 1, stream),
     files: [input, list],
     memoryLimitBytes: PROBE_MEMORY_BYTES,
   });
   const [first] = graphInputs(outcome.log);
   const packets = parsePackets(writtenText(list));
   if (!first || !packets) {
-    const failure = programFailure(outcome);
-    throw failure ?? new MediaError("media_corrupt", `the clip cannot be read: ${logExcerpt(outcome.log)}`);
+    const failure = programFailure(outcome, "video", demuxer);
+    const medium = mediumInLog(outcome.log, "video", demuxer);
+    throw failure ?? new MediaError("media_corrupt", `the clip cannot be read (${medium}: ${logExcerpt(outcome.log)})`);
   }
   if (!sameRational(first.timeBase, packets.timeBase)) {
     throw new MediaError("decoder_failed", "ffmpeg states two time bases for one stream");

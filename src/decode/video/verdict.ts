@@ -1,13 +1,13 @@
 /** Whether what a run of ffmpeg gave is the clip's frames. */
 import { MediaError } from "../../errors.ts";
-import { hasTrouble, logExcerpt, programFailure } from "../ffmpeg/log.ts";
+import { hasTrouble, logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
 import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { DecodeCommand } from "./command.ts";
-import { graphInputs } from "./graph_inputs.ts";
+import { type GraphInput, graphInputs } from "./graph_inputs.ts";
 import { type Rational, sameRational } from "./rational.ts";
 
 /** What is known of the pictures before they are decoded. */
-export interface ExpectedPictures extends Pick<DecodeCommand, "width" | "height"> {
+export interface ExpectedPictures extends Pick<DecodeCommand, "width" | "height" | "demuxer"> {
   readonly timeBase: Rational;
 }
 
@@ -24,19 +24,17 @@ export function judge(
   { strict, wanted }: { readonly strict: boolean; readonly wanted: number },
 ): void {
   checkPictures(outcome, expected);
+  const reason = (): string => `${mediumInLog(outcome.log, "video", expected.demuxer)}: ${logExcerpt(outcome.log)}`;
   const isFailed = outcome.signal !== null || outcome.exitCode !== 0;
-  const failure = isFailed ? programFailure(outcome) : null;
+  const failure = isFailed ? programFailure(outcome, "video", expected.demuxer) : null;
   if (failure && (found === 0 || failure.status !== 400)) throw failure;
   if (strict && (isFailed || found < wanted)) {
-    throw new MediaError("media_corrupt", `${found} of ${wanted} frames could be decoded: ${logExcerpt(outcome.log)}`);
+    throw new MediaError("media_corrupt", `${found} of ${wanted} frames could be decoded (${reason()})`);
   }
   if (found > 0) return;
   // At the log level it is run with, ffmpeg always says something.
   if (outcome.log.trim() === "") throw new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
-  throw new MediaError(
-    "no_frames",
-    `Failed to decode any frames, the video may be damaged: ${logExcerpt(outcome.log)}`,
-  );
+  throw new MediaError("no_frames", `Failed to decode any frames, the video may be damaged (${reason()})`);
 }
 
 function checkPictures({ log }: ProgramOutcome, { width, height, timeBase }: ExpectedPictures): void {
@@ -59,13 +57,13 @@ function checkPictures({ log }: ProgramOutcome, { width, height, timeBase }: Exp
  */
 export function isFlawless(outcome: ProgramOutcome, expected: ExpectedPictures): boolean {
   if (outcome.exitCode !== 0) {
-    const failure = programFailure(outcome);
+    const failure = programFailure(outcome, "video", expected.demuxer);
     if (failure?.code === "decoder_timeout") throw failure;
     return false;
   }
   if (outcome.isLogFull) return false;
   const graphs = graphInputs(outcome.log);
-  const isAsExpected = ({ width, height, timeBase }: ExpectedPictures): boolean =>
+  const isAsExpected = ({ width, height, timeBase }: GraphInput): boolean =>
     width === expected.width && height === expected.height && sameRational(timeBase, expected.timeBase);
   return graphs.length === 1 && graphs.every(isAsExpected) && !hasTrouble(outcome.log);
 }

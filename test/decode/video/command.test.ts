@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { isOptionUnknown, logExcerpt, programFailure } from "../../../src/decode/ffmpeg/log.ts";
+import { isOptionUnknown, logExcerpt, mediumInLog, programFailure } from "../../../src/decode/ffmpeg/log.ts";
 import { parseTimestamps } from "../../../src/decode/video/clip_run.ts";
 import {
   decodeArguments,
@@ -12,7 +12,7 @@ import { graphInputs } from "../../../src/decode/video/graph_inputs.ts";
 
 const COMMAND = {
   demuxer: "mov",
-  streamIndex: 1,
+  stream: 1,
   width: 160,
   height: 120,
   output: { width: 160, height: 120 },
@@ -35,7 +35,7 @@ function valueAfter(args: readonly string[], option: string): string | undefined
 
 describe("what ffmpeg is told", () => {
   test("only the recognised demuxer and only files may be opened", () => {
-    for (const args of [decodeArguments(COMMAND, null), probeArguments("mov", 10)]) {
+    for (const args of [decodeArguments(COMMAND, null), probeArguments("mov", 10, "V:0")]) {
       const beforeInput = args.slice(0, args.indexOf("-i"));
       expect(valueAfter(beforeInput, "-f")).toBe("mov");
       expect(valueAfter(beforeInput, "-format_whitelist")).toBe("mov");
@@ -46,7 +46,7 @@ describe("what ffmpeg is told", () => {
 
   test("the stream by its index, or the first that is no attached picture", () => {
     expect(valueAfter(decodeArguments(COMMAND, null), "-map")).toBe("0:1");
-    expect(valueAfter(decodeArguments({ ...COMMAND, streamIndex: null }, null), "-map")).toBe("0:V:0");
+    expect(valueAfter(decodeArguments({ ...COMMAND, stream: "V:0" }, null), "-map")).toBe("0:V:0");
   });
 
   test("no more frames than were asked for", () => {
@@ -54,7 +54,7 @@ describe("what ffmpeg is told", () => {
   });
 
   test("no more packets are listed than are read", () => {
-    expect(valueAfter(probeArguments("mov", 10), "-frames:v")).toBe("10");
+    expect(valueAfter(probeArguments("mov", 10, "V:0"), "-frames:v")).toBe("10");
   });
 
   test("strict ends at the first error, otherwise errors are passed over", () => {
@@ -139,7 +139,7 @@ describe("what ffmpeg says", () => {
 
   test("failures of the program are the host's, failures of the clip are not", () => {
     const code = (exitCode: number | null, signal: number | null, text: string): string | undefined =>
-      programFailure({ exitCode, signal, log: text, isLogFull: false })?.code;
+      programFailure({ exitCode, signal, log: text, isLogFull: false }, "video", "mov")?.code;
     expect(code(null, 11, "")).toBe("decoder_crashed");
     expect(code(null, 24, "")).toBe("decoder_timeout");
     expect(code(255, null, "[info] Exiting normally, received signal 24.\n")).toBe("decoder_timeout");
@@ -150,6 +150,14 @@ describe("what ffmpeg says", () => {
     expect(code(1, null, "[error] Invalid data found")).toBeUndefined();
     expect(code(1, null, "[info]     title           : Unrecognized option")).toBeUndefined();
     expect(code(0, null, "")).toBeUndefined();
+  });
+
+  test("a codec and its container are named in messages", () => {
+    const log =
+      "[info]   Stream #0:0[0x1](und): Video: h264 (High) (avc1 / 0x31637661), yuv420p\n[info]   Stream #0:1: Audio: aac";
+    expect(mediumInLog(log, "video", "mov")).toBe("h264 in mov");
+    expect(mediumInLog(log, "audio", "mov")).toBe("aac in mov");
+    expect(mediumInLog("[info]     title  : Stream #0:0: Video: x", "video", "avi")).toBe("unknown video in avi");
   });
 
   test("an option that this ffmpeg does not know", () => {

@@ -96,7 +96,7 @@ describe("MP4", () => {
 
   test("with sound first: the index counts all streams", async () => {
     const args = ["-i", mediaPath("av.mp4"), "-map", "0:a", "-map", "0:v", "-c", "copy"];
-    expect(await facts(await madeClip("mp4", args))).toMatchObject({ streamIndex: 1, frameCount: 75 });
+    expect(await facts(await madeClip("mp4", args))).toMatchObject({ stream: 1, frameCount: 75 });
   });
 
   test("a media header without a duration: the samples tell", async () => {

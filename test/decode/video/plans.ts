@@ -21,7 +21,7 @@ export interface Frames {
 export async function requestOf(clip: Uint8Array, options: VideoOptions): Promise<ClipRequest> {
   using input = new SealedInput(clip);
   const facts = await readContainerFacts(clip, "mov", () => probeContainer(ffmpegPath, input.file, "mov"));
-  return { ...wantedFrames(facts, videoOptionsSchema.parse(options)), demuxer: "mov", streamIndex: facts.streamIndex };
+  return { ...wantedFrames(facts, videoOptionsSchema.parse(options)), demuxer: "mov", stream: facts.stream };
 }
 
 /** A plan whose parts may be as small as the clips of tests are. */
