@@ -22,3 +22,20 @@ export function isEncodedFile(encoded: EncodedMedium): encoded is EncodedFile {
 export function startOf(encoded: EncodedMedium): Uint8Array {
   return isEncodedFile(encoded) ? encoded.start : encoded;
 }
+
+/** A medium for several who dispose of it each: a file is closed by the last of them. */
+export function sharedBy(count: number, encoded: EncodedMedium): EncodedMedium[] {
+  if (!isEncodedFile(encoded)) return Array.from({ length: count }, () => encoded);
+  const { fd, byteLength, start } = encoded;
+  let users = count;
+  return Array.from({ length: count }, () => {
+    let isOpen = true;
+    const dispose = (): void => {
+      if (!isOpen) return;
+      isOpen = false;
+      users -= 1;
+      if (users === 0) encoded.dispose();
+    };
+    return { fd, byteLength, start, dispose, [Symbol.dispose]: dispose };
+  });
+}

@@ -28,6 +28,14 @@ export interface DecodedLease extends PayloadLease, Disposable {
 /** Where a medium comes from: the program's own source, or a part of a chat request. */
 export type LoadSource = MediaSource | ContentPart;
 
+/** What is to be fetched, and made of it. */
+export interface WantedMedium {
+  readonly url: MediaSource;
+  readonly wanted: Wanted;
+  /** What is to be made of a clip's sound; null where it is not asked for. */
+  readonly sound: Wanted | null;
+}
+
 /** Decodes media in child processes, into memory that may be registered. Owned by whoever opened it. */
 export class MediaDecoder implements AsyncDisposable {
   /** Where tensors lie. */
@@ -118,14 +126,18 @@ export class MediaDecoder implements AsyncDisposable {
    * What is to be fetched for a source, and what is to be made of it.
    * @throws MediaError invalid_options, request_invalid; modality_not_enabled when that is known already
    */
-  want(source: LoadSource, options: DecodeOptions): { readonly url: MediaSource; readonly wanted: Wanted } {
-    const settings = settingsFor(this.#settings, options.mediaIoKwargs);
+  want(source: LoadSource, options: DecodeOptions): WantedMedium {
+    const { settings, withAudio } = soundAside(settingsFor(this.#settings, options.mediaIoKwargs));
     const hashVideo = options.hashVideo ?? this.#settings.hashVideo;
-    if (!isMediaPart(source)) return { url: source as MediaSource, wanted: wantedOf(null, settings, hashVideo) };
+    if (!isMediaPart(source)) {
+      return { url: source as MediaSource, wanted: wantedOf(null, settings, hashVideo), sound: null };
+    }
     const { kind, url } = parseMediaPart(source);
     enabledSettings(settings, kind);
     if (url === null) throw new MediaError("request_invalid", "The part has no URL: there is nothing to load");
-    return { url, wanted: wantedOf(kind, settings, hashVideo) };
+    if (kind === "video" && withAudio) enabledSettings(settings, "audio");
+    const sound = kind === "video" && withAudio ? wantedOf("audio", settings, false) : null;
+    return { url, wanted: wantedOf(kind, settings, hashVideo), sound };
   }
 
   /** Decodes what was fetched; the caller gives the room back. @throws MediaError what the decoders say */
@@ -148,6 +160,13 @@ export class MediaDecoder implements AsyncDisposable {
   }
 }
 
+/** Whether a clip's sound is wanted changes nothing about its frames, nor what they are cached by. */
+function soundAside(settings: MediaSettings): { readonly settings: MediaSettings; readonly withAudio: boolean } {
+  const { video } = settings;
+  if (!video?.with_audio) return { settings, withAudio: false };
+  return { settings: { ...settings, video: { ...video, with_audio: false } }, withAudio: true };
+}
+
 function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: boolean): Wanted {
   const requestFor = (start: Uint8Array): DecodeRequest => {
     const sniffed = sniffMedia(start);
@@ -162,8 +181,12 @@ function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: bo
     // Images and sounds always have a hash, and one that clips are to have makes no other ones.
     return { kind: found, settings: enabledSettings(settings, found), hashVideo: found === "video" && hashVideo };
   };
-  const deciding = kind === "image" || kind === "audio" ? settings[kind] : [settings, hashVideo];
-  return { kind, requestFor, settingsKey: JSON.stringify(deciding) };
+  const deciding = kind === null ? settings : settings[kind];
+  return {
+    kind,
+    requestFor,
+    settingsKey: JSON.stringify([deciding, kind !== "image" && kind !== "audio" && hashVideo]),
+  };
 }
 
 function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {

@@ -7,6 +7,7 @@ import { type CacheStats, MediaCache } from "./cache.ts";
 import { mediaPartsOf, parseChatRequest, withoutInlineMedia } from "./content_parts.ts";
 import { type HoldStats, Holds } from "./holds.ts";
 import { loadParts } from "./load_parts.ts";
+import { LoadedMedium, LoadedTensor, withSounds } from "./loaded_media.ts";
 import { type LoadSource, MediaDecoder } from "./media_decoder.ts";
 import { LoadedMessages, type MediaSlot } from "./messages.ts";
 import {
@@ -19,7 +20,7 @@ import {
   type RequestLimits,
 } from "./options.ts";
 import type { SharedTensor } from "./shared_tensor.ts";
-import { TensorSupply } from "./supply.ts";
+import { type ClipWithSound, TensorSupply } from "./supply.ts";
 import { Tenants } from "./tenants.ts";
 
 const GIBIBYTE = 1024 ** 3;
@@ -53,13 +54,6 @@ interface Parts {
   readonly holds: Holds;
   readonly tenants: Tenants;
   readonly requests: RequestLimits;
-}
-
-/** A tensor that is loaded and no descriptor has yet. */
-interface LoadedTensor extends Disposable {
-  readonly tensor: SharedTensor;
-  /** Ends its part of the tenant's share. */
-  readonly endHold: () => void;
 }
 
 /**
@@ -165,7 +159,8 @@ export class MediaLoader implements AsyncDisposable {
    * @throws MediaError whatever was wrong with source, medium or machine
    */
   async load(source: LoadSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
-    return this.#describe(await this.#acquire(source, options));
+    const { main } = await this.#acquire(source, options, false);
+    return this.#describe(main);
   }
 
   /**
@@ -182,14 +177,17 @@ export class MediaLoader implements AsyncDisposable {
     const messages = withoutInlineMedia(chat.messages); // now: the request is the caller's again while this waits
     const mediaIoKwargs = (common.mediaIoKwargs ?? chat.media_io_kwargs) as LoadOptions["mediaIoKwargs"];
     const slots = await loadParts(parts, {
-      load: ({ type }, url, partSignal) =>
-        this.#acquire({ type, [type]: { url } } as LoadSource, { ...common, mediaIoKwargs, signal: partSignal }),
+      load: ({ type }, url, partSignal) => {
+        const part = { type, [type]: { url } } as LoadSource;
+        return this.#acquire(part, { ...common, mediaIoKwargs, signal: partSignal }, true);
+      },
       checkUrl: (url) => decoder.fetcher.checkUrl(url),
       passesOn: onDecodeError === "passthrough",
       concurrency: Math.min(requests.concurrency, tenants.loadsLeft(common.tenant)),
       signal,
     });
-    return new LoadedMessages(messages, parts, this.#describeAll(slots));
+    const all = withSounds(parts, slots);
+    return new LoadedMessages(messages, all.parts, this.#describeAll(all.slots));
   }
 
   /** Ends loads, decoders, registration and agent, in that order; idempotent. */
@@ -208,22 +206,46 @@ export class MediaLoader implements AsyncDisposable {
     return this.dispose();
   }
 
-  /** The tensor of a source, which counts as the tenant's from now on. */
-  async #acquire(source: LoadSource, options: LoadOptions): Promise<LoadedTensor> {
-    const parsed = parseOptions(loadOptionsSchema, options, "load options");
+  /** What a source gives, which counts as the tenant's from now on. @param mayHaveSound whether settings may ask for a clip's sound */
+  async #acquire(source: LoadSource, options: LoadOptions, mayHaveSound: boolean): Promise<LoadedMedium> {
+    const { tenant, signal, ...parsed } = parseOptions(loadOptionsSchema, options, "load options");
     const { decoder, tenants } = this.#parts;
-    const { url, wanted } = decoder.want(source, parsed);
-    const endLoad = tenants.beginLoad(parsed.tenant);
+    const { url, wanted, sound } = decoder.want(source, parsed);
+    const endLoad = tenants.beginLoad(tenant);
     try {
-      const tensor = await this.#supply.acquire(url, wanted, parsed.signal);
-      try {
-        return loadedTensor(tensor, tenants.beginHold(parsed.tenant, tensor));
-      } catch (error) {
-        tensor.release();
-        throw error;
+      if (!sound || !mayHaveSound) {
+        return new LoadedMedium(this.#held(await this.#supply.acquire(url, wanted, signal), tenant), null);
       }
+      const both = await this.#supply.acquireWithSound(url, wanted, sound, signal);
+      return this.#heldBoth(both, tenant);
     } finally {
       endLoad();
+    }
+  }
+
+  #heldBoth({ clip, sound }: ClipWithSound, tenant: string | undefined): LoadedMedium {
+    let main: LoadedTensor;
+    try {
+      main = this.#held(clip, tenant);
+    } catch (error) {
+      sound?.release();
+      throw error;
+    }
+    try {
+      return new LoadedMedium(main, sound && this.#held(sound, tenant));
+    } catch (error) {
+      main[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** A tensor as part of its tenant's share; given back when that is too much. */
+  #held(tensor: SharedTensor, tenant: string | undefined): LoadedTensor {
+    try {
+      return new LoadedTensor(tensor, this.#parts.tenants.beginHold(tenant, tensor));
+    } catch (error) {
+      tensor.release();
+      throw error;
     }
   }
 
@@ -254,14 +276,6 @@ export class MediaLoader implements AsyncDisposable {
       throw error;
     }
   }
-}
-
-function loadedTensor(tensor: SharedTensor, endHold: () => void): LoadedTensor {
-  const dispose = (): void => {
-    tensor.release();
-    endHold();
-  };
-  return { tensor, endHold, [Symbol.dispose]: dispose };
 }
 
 /** `DYN_MULTIMODAL_LOADER_CACHE_GB`, in bytes; what is no positive number means no cache, as it does elsewhere in the fleet. */

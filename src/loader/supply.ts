@@ -1,7 +1,8 @@
 /** Decoded tensors on demand: from the cache, from a load that is under way, or fetched and decoded. */
 import { createHash } from "node:crypto";
-import type { Decoded, DecodeRequest } from "../decode/index.ts";
-import { type EncodedMedium, isEncodedFile, startOf } from "../encoded.ts";
+import { type Decoded, type DecodeRequest, sniffMedia } from "../decode/index.ts";
+import { type EncodedMedium, isEncodedFile, sharedBy, startOf } from "../encoded.ts";
+import { type ErrorCode, MediaError } from "../errors.ts";
 import type { FetchedMedium, MediaFetcher, MediaKind, MediaSource } from "../fetch/index.ts";
 import type { Room } from "../nixl/index.ts";
 import type { Found, MediaCache } from "./cache.ts";
@@ -11,6 +12,9 @@ import { SharedTensor } from "./shared_tensor.ts";
 /** The program's own bytes are copied so that they stay what their digest says; larger ones are decoded without being shared. */
 const MOST_COPIED_BYTES = 16 * 1024 * 1024;
 
+/** What is said of sound where there is none. */
+const SILENT: ReadonlySet<ErrorCode> = new Set(["no_audio_stream", "no_samples"]);
+
 /** What is wanted of a source. */
 export interface Wanted {
   /** What it has to be; null for whatever it turns out to be. */
@@ -19,6 +23,12 @@ export interface Wanted {
   readonly requestFor: (start: Uint8Array) => DecodeRequest;
   /** All that decides what {@link requestFor} answers besides the bytes, as text. */
   readonly settingsKey: string;
+}
+
+/** Tensors that whoever has them releases. */
+export interface ClipWithSound {
+  readonly clip: SharedTensor;
+  readonly sound: SharedTensor | null;
 }
 
 type Decode = (request: DecodeRequest, encoded: EncodedMedium, signal: AbortSignal) => Promise<Decoded<Room>>;
@@ -57,6 +67,65 @@ export class TensorSupply {
       return found.tensor.retain();
     }
     return this.#byUrl.join(urlKey, (ended) => this.#load(url, wanted, { urlKey, found }, ended), signal);
+  }
+
+  /**
+   * A clip and its sound, fetched once. Unlike {@link acquire} it joins no other fetch.
+   * @returns tensors that the caller releases; no sound where the clip has none
+   * @throws MediaError as {@link acquire}
+   */
+  async acquireWithSound(
+    source: MediaSource,
+    wanted: Wanted,
+    soundWanted: Wanted,
+    signal: AbortSignal | undefined,
+  ): Promise<ClipWithSound> {
+    const url = httpUrlOf(source);
+    const keyFor = ({ kind, settingsKey }: Wanted): string | null => url && keyOf(url, kind ?? "any", settingsKey);
+    const [clipKey, soundKey] = [keyFor(wanted), keyFor(soundWanted)];
+    const [clipFound, soundFound] = [clipKey, soundKey].map((key) => key && this.#cache.findByUrl(key));
+    if (clipFound && soundFound && clipFound.validators === null && soundFound.validators === null) {
+      for (const _ of [clipFound, soundFound]) this.#cache.countHit();
+      return { clip: clipFound.tensor.retain(), sound: soundFound.tensor.retain() };
+    }
+    const failure = new AbortController();
+    const ended = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
+    const { source: stable, digest } = this.#stable(source);
+    const fetched = await this.#fetcher.fetch(stable, { kind: "video", signal: ended, digest });
+    const [forClip = fetched.encoded, forSound = fetched.encoded] = sharedBy(2, fetched.encoded);
+    const outcomes = await Promise.allSettled([
+      this.#decodeOnce({ ...fetched, encoded: forClip }, wanted, clipKey, ended).catch(giveUp),
+      this.#decodeSound({ ...fetched, encoded: forSound }, soundWanted, soundKey, ended).catch(giveUp),
+    ]);
+    const [clip, sound] = outcomes;
+    if (clip.status === "fulfilled" && sound.status === "fulfilled") return { clip: clip.value, sound: sound.value };
+    for (const outcome of outcomes) if (outcome.status === "fulfilled") outcome.value?.release();
+    throw failure.signal.reason;
+
+    function giveUp(error: unknown): never {
+      failure.abort(error); // the first one counts
+      throw error;
+    }
+  }
+
+  /** Null where there is no sound: an animation, for one, cannot have any. */
+  async #decodeSound(
+    fetched: FetchedMedium,
+    wanted: Wanted,
+    urlKey: string | null,
+    signal: AbortSignal,
+  ): Promise<SharedTensor | null> {
+    const sniffed = sniffMedia(startOf(fetched.encoded));
+    if (sniffed.kind !== "container") {
+      if (isEncodedFile(fetched.encoded)) fetched.encoded.dispose();
+      return null;
+    }
+    try {
+      return await this.#decodeOnce(fetched, wanted, urlKey, signal);
+    } catch (error) {
+      if (error instanceof MediaError && SILENT.has(error.code)) return null;
+      throw error;
+    }
   }
 
   async #load(

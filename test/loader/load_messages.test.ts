@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { type LoadedMessages, MediaLoader, MediaReader } from "../../src/index.ts";
+import { madeClip } from "../decode/video/clips.ts";
 import { mediaBytes } from "../support/media.ts";
 import { LOCAL, pathOf, startMediaOrigin } from "../support/media_origin.ts";
 import { answer, type Origin, redirect, startOrigin } from "../support/origin.ts";
@@ -39,6 +41,10 @@ function user(...content: unknown[]) {
 
 async function dataUrl(name: string): Promise<string> {
   return `data:image/png;base64,${Buffer.from(await mediaBytes(name)).toString("base64")}`;
+}
+
+function openDescriptors(): number {
+  return readdirSync("/proc/self/fd").length;
 }
 
 /** As a worker gets it: the wire's own text, parsed. */
@@ -271,6 +277,76 @@ describe("sound", () => {
       using descriptor = await loader.load(await mediaBytes(name));
       expect(descriptor.dtype).toBe("FLOAT32");
     }
+  });
+});
+
+describe("a clip with its sound", () => {
+  const withAudio = { media_io_kwargs: { video: { num_frames: 2, with_audio: true }, audio: { sample_rate: 8000 } } };
+
+  test("is fetched once, and the sound stands among the sounds where the clip does among the parts", async () => {
+    using canary = await startMediaOrigin();
+    const parts = [
+      { type: "audio_url", audio_url: { url: canary.url("/tone.ogg") } },
+      video(canary.url("/av.mp4")),
+      { type: "audio_url", audio_url: { url: canary.url("/tone16k.flac") } },
+    ];
+    using loaded = await loader.loadMessages({ ...user(...parts), ...withAudio }, { hashVideo: true });
+    expect(canary.requests.map(pathOf).sort()).toEqual(["/av.mp4", "/tone.ogg", "/tone16k.flac"]);
+    const { multi_modal_data, extra_args } = wireOf(loaded);
+    expect(multi_modal_data.video_url.length).toBe(1);
+    expect(multi_modal_data.video_url[0].Decoded.shape).toEqual([2, 120, 160, 3]);
+    const lengths = multi_modal_data.audio_url.map((slot: { Decoded: { shape: number[] } }) => slot.Decoded.shape[0]);
+    expect([lengths[0], lengths[2]]).toEqual([12_000, 12_000]);
+    expect(lengths[1]).toBeWithin(24_000, 24_009);
+    expect(extra_args.mm_hashes_by_modality.audio.length).toBe(3);
+    using plain = await loader.loadMessages({ ...user(parts[1]), media_io_kwargs: { video: { num_frames: 2 } } });
+    expect(wireOf(plain).multi_modal_data.audio_url).toBeUndefined();
+  });
+
+  test.each(["/h264.mp4", "/animated.gif", "/animated.webp"])("that has none is a clip alone: %s", async (path) => {
+    using loaded = await loader.loadMessages({ ...user(video(origin.url(path))), ...withAudio });
+    expect(Object.keys(wireOf(loaded).multi_modal_data)).toEqual(["video_url"]);
+  });
+
+  test("is cached, frames and sound", async () => {
+    await using caching = await MediaLoader.create({ ...LOCAL, cache: { bytes: 2 ** 24 } });
+    using canary = await startMediaOrigin();
+    const request = { ...user(video(canary.url("/av.mp4"))), ...withAudio };
+    using _first = await caching.loadMessages(request);
+    using second = await caching.loadMessages(request);
+    using plain = await caching.loadMessages({ ...request, media_io_kwargs: { video: { num_frames: 2 } } });
+    expect([second.descriptors.length, plain.descriptors.length]).toEqual([2, 1]);
+    expect(canary.connections).toBe(1);
+    expect(caching.stats.cache).toMatchObject({ misses: 2, hits: 3, entries: 2 });
+    expect(caching.occupancy.rooms).toBe(2);
+  });
+
+  test("fails as a whole, and gives everything back", async () => {
+    const request = { ...user(video(origin.url("/bad_video_moov_missing.mp4"))), ...withAudio };
+    expect(await refusal(loader.loadMessages(request))).toMatchObject({ code: "media_corrupt", status: 400 });
+    await using small = await MediaLoader.create({ ...LOCAL, tenants: { maxBytes: 150_000 } });
+    const good = { ...user(video(origin.url("/av.mp4"))), ...withAudio };
+    const error = await refusal(small.loadMessages(good, { tenant: "alice" }));
+    expect(error).toMatchObject({ code: "quota_exceeded", status: 429 });
+    expect(small.occupancy).toEqual({ rooms: 0, bytes: 0 });
+    expect(small.usageOf("alice")).toEqual({ loads: 0, bytes: 0 });
+    await using deaf = await MediaLoader.create({ ...LOCAL, audio: null });
+    expect(await refusal(deaf.loadMessages(good))).toMatchObject({ code: "modality_not_enabled" });
+  });
+
+  test("that is large goes by a file that both decoders read, and is closed", async () => {
+    const clip = await madeClip("avi", [
+      ...["-f", "lavfi", "-i", "testsrc2=s=640x480:r=25:d=4", "-f", "lavfi", "-i", "sine=d=4"],
+      ...["-c:v", "rawvideo", "-pix_fmt", "yuv420p", "-c:a", "pcm_s16le"],
+    ]);
+    expect(clip.byteLength).toBeGreaterThan(17 * 2 ** 20);
+    using large = await startOrigin((socket) => socket.end(answer(clip)));
+    const before = openDescriptors();
+    {
+      using loaded = await loader.loadMessages({ ...user(video(large.url())), ...withAudio });
+      expect(loaded.descriptors.map(({ shape }) => shape.length)).toEqual([4, 2]);
+    }
+    await eventually("the file is closed", () => openDescriptors() <= before);
   });
 });
 

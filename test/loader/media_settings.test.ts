@@ -58,6 +58,7 @@ describe("a request's settings", () => {
       max_frames: 2,
       strict: false,
       sampling: "targets",
+      with_audio: false,
       auto_rotate: false,
       color: "reference",
       limits: { max_alloc: 512 * MEBIBYTE },

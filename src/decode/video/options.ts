@@ -74,6 +74,12 @@ export const videoOptionsSchema = z
       .describe(
         "Conversion to RGB: by BT.601's coefficients whatever the clip says, or by the matrix that it is tagged with.",
       ),
+    with_audio: z
+      .boolean()
+      .default(false)
+      .describe(
+        "In chat requests, the clip's sound comes as a second medium, if it has one: fetched once, decoded as audio settings say.",
+      ),
     limits: videoLimitsSchema
       .nullable()
       .prefault({})

@@ -7,6 +7,7 @@ describe("video options", () => {
     expect(videoOptionsSchema.parse({})).toEqual({
       strict: false,
       sampling: "targets",
+      with_audio: false,
       auto_rotate: false,
       color: "reference",
       limits: { max_alloc: 512 * 1024 * 1024 },
