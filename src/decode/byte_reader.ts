@@ -53,3 +53,8 @@ export class ByteReader {
     return at;
   }
 }
+
+/** The bytes as Latin-1 text; shorter where the array ends. */
+export function latin1(bytes: Uint8Array, at: number, length: number): string {
+  return String.fromCharCode(...bytes.subarray(at, at + length));
+}

@@ -4,9 +4,9 @@
  * Everything that a decoder here may see is on one of two short lists, images and containers. All else is refused, with
  * a name where the bytes have one, so that the refusal can say "SVG" and not only "unknown".
  */
-import { constants, gunzipSync } from "node:zlib";
 import type { ImageFormat } from "../tensor/index.ts";
-import { ByteReader } from "./byte_reader.ts";
+import { ByteReader, latin1 } from "./byte_reader.ts";
+import { gzipKind, textKind, wideTextKind } from "./sniff_text.ts";
 
 /** Image formats that carry a signature. TGA has none and is therefore never recognised. */
 export type SniffedImageFormat = Exclude<ImageFormat, "Tga">;
@@ -47,6 +47,7 @@ const sound = (demuxer: Demuxer, name: string): SniffResult => ({
   holds: "audio",
 });
 const refused = (name: string): SniffResult => ({ kind: "refused", name });
+const refusedIf = (name: string | null): SniffResult | null => (name === null ? null : refused(name));
 
 const MP4 = container("mov", "MP4/QuickTime");
 
@@ -95,28 +96,9 @@ const SIGNATURES: readonly Signature[] = [
   { at: 0, bytes: "\0\0\x01\xb3", result: refused("MPEG elementary stream") },
 ];
 
-/** Kinds of text that are named in a refusal; matched in lower case behind a byte order mark and white space. */
-const TEXT_KINDS: readonly (readonly [prefix: string, name: string])[] = [
-  ["<svg", "SVG"],
-  ["<!doctype svg", "SVG"],
-  ["<!doctype html", "HTML"],
-  ["<html", "HTML"],
-  ["<head", "HTML"],
-  ["<mpd", "DASH manifest"],
-  ["#extm3u", "playlist"],
-  ["[playlist]", "playlist"],
-  ["ffconcat", "concat script"],
-];
-
 /** Fields of a TGA file that can be told from noise (Truevision TGA 2.0, "TGA file header"): its types of picture, bits of a pixel. */
 const TGA_TYPES = new Set([1, 2, 3, 9, 10, 11]);
 const TGA_DEPTHS = new Set([8, 15, 16, 24, 32]);
-
-/** Bytes of gzip data that are inflated for a name: to some half a megabyte at the most. */
-const GZIP_WINDOW = 512;
-
-/** How many bytes decide whether something is text, and how far an XML prologue is searched for its root element. */
-const TEXT_WINDOW = 1024;
 
 /** Top-level boxes that an MP4 or QuickTime file without an `ftyp` box may begin with. */
 const MOV_FIRST_BOXES = new Set(["moov", "mdat", "free", "wide", "skip", "pnot", "styp", "moof", "sidx"]);
@@ -158,17 +140,12 @@ export function sniffMedia(bytes: Uint8Array): SniffResult {
     sniffTransportStream(bytes) ??
     sniffMp3(bytes) ??
     sniffAdts(bytes) ??
-    sniffText(bytes) ??
-    sniffWideText(bytes) ??
-    sniffGzip(bytes) ??
+    refusedIf(textKind(bytes)) ??
+    refusedIf(wideTextKind(bytes)) ??
+    refusedIf(gzipKind(bytes)) ??
     sniffTga(bytes) ??
     refused("unknown data")
   );
-}
-
-/** The bytes as Latin-1 text; shorter where the array ends. */
-function latin1(bytes: Uint8Array, at: number, length: number): string {
-  return String.fromCharCode(...bytes.subarray(at, at + length));
 }
 
 /** The first packet, behind a page header with one lacing value, tells the codec (RFC 3533, section 6). */
@@ -258,47 +235,6 @@ function sniffAdts(bytes: Uint8Array): SniffResult | null {
   const [, , , fourth = 0, fifth = 0, sixth = 0] = bytes;
   const frameBytes = ((fourth & 3) << 11) | (fifth << 3) | (sixth >> 5);
   return frameBytes >= 7 && isHeader(frameBytes) ? sound("aac", "AAC") : null;
-}
-
-function sniffText(bytes: Uint8Array): SniffResult | null {
-  const head = latin1(bytes, 0, TEXT_WINDOW);
-  // Control characters other than white space do not occur in text.
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  if (/[\0-\x08\x0e-\x1a\x1c-\x1f]/.test(head)) return null;
-  const text = head
-    .replace(/^\xef\xbb\xbf/, "")
-    .trimStart()
-    .toLowerCase();
-  for (const [prefix, name] of TEXT_KINDS) {
-    if (text.startsWith(prefix)) return refused(name);
-  }
-  if (text.startsWith("<?xml") || text.startsWith("<!--")) {
-    const inner = TEXT_KINDS.find(([prefix]) => prefix.startsWith("<") && text.includes(prefix));
-    return refused(inner?.[1] ?? "XML");
-  }
-  return refused("text");
-}
-
-/** Text of two bytes for each character, behind its byte order mark. */
-function sniffWideText(bytes: Uint8Array): SniffResult | null {
-  const isLittle = bytes[0] === 0xff && bytes[1] === 0xfe;
-  if (!isLittle && !(bytes[0] === 0xfe && bytes[1] === 0xff)) return null;
-  const units = bytes.subarray(2, 2 + 2 * TEXT_WINDOW);
-  // Names that are looked for are ASCII, so that the other byte of each character does not matter.
-  return sniffText(units.filter((_, index) => index % 2 === (isLittle ? 0 : 1)));
-}
-
-/** The beginning of what is compressed, for the name only: SVG is often sent so ("svgz"). No more is inflated than is looked at. */
-function sniffGzip(bytes: Uint8Array): SniffResult | null {
-  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return null;
-  try {
-    const start = gunzipSync(bytes.subarray(0, GZIP_WINDOW), { finishFlush: constants.Z_SYNC_FLUSH });
-    const inner = sniffText(start.subarray(0, TEXT_WINDOW));
-    if (inner?.kind === "refused" && inner.name === "SVG") return refused("SVG (gzip)");
-  } catch {
-    // damaged, or cut in its header
-  }
-  return refused("gzip data");
 }
 
 /** TGA has no signature, so this only names what is refused anyway: a header whose fields are all possible. */

@@ -8,6 +8,7 @@ export {
 } from "./agent.ts";
 export { watchForgotten } from "./forgotten.ts";
 export { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
+export type { QuarantineState } from "./quarantine.ts";
 export { describeRoom, intoRdmaDescriptor, type ReleasableLease } from "./rdma_descriptor.ts";
 export {
   MediaReader,
@@ -17,6 +18,6 @@ export {
   type ReadOptions,
   readOptionsSchema,
 } from "./reader.ts";
-export type { Room } from "./room.ts";
-export { type QuarantineState, SlabPool, type SpareRoom } from "./slab_pool.ts";
+export type { Room, SpareRoom } from "./room.ts";
+export { SlabPool } from "./slab_pool.ts";
 export { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";

@@ -10,6 +10,15 @@ export interface QuarantinedRoom {
   readonly until: number;
 }
 
+/** Rooms that were given back and rest for the sake of slow readers. */
+export interface QuarantineState {
+  readonly rooms: number;
+  /** With headers. */
+  readonly bytes: number;
+  /** Rooms whose time was cut short since there was no other room: a slow reader of one may have read something else. */
+  readonly shortened: number;
+}
+
 /** Rooms in quarantine, the one that leaves it first in front. Its timer keeps no process alive. */
 export class Quarantine {
   readonly #rooms: QuarantinedRoom[] = [];

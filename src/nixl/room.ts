@@ -103,3 +103,10 @@ export class Room implements Disposable {
     this.#giveBack({ extent, isLast, describedUntil: this.#published ? describedUntil : null });
   }
 }
+
+/** A room that is kept for later use only, as a cache keeps it. */
+export interface SpareRoom {
+  readonly room: Room;
+  /** Has its keeper give the room back. */
+  readonly giveUp: () => void;
+}

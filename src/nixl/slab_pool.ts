@@ -16,26 +16,10 @@ import { parseOptions } from "../options.ts";
 import type { NixlAgent } from "./agent.ts";
 import { type Fit, fewestThatFit, isInTheWay } from "./fit.ts";
 import { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
-import { Quarantine } from "./quarantine.ts";
-import { type ReturnedExtent, Room } from "./room.ts";
+import { Quarantine, type QuarantineState } from "./quarantine.ts";
+import { type ReturnedExtent, Room, type SpareRoom } from "./room.ts";
 import { type SlabPoolOptions, slabPoolOptionsSchema } from "./slab_pool_options.ts";
 import { type OwnedExtent, Slabs } from "./slabs.ts";
-
-/** Rooms that were given back and rest for the sake of slow readers. */
-export interface QuarantineState {
-  readonly rooms: number;
-  /** With headers. */
-  readonly bytes: number;
-  /** Rooms whose time was cut short since there was no other room: a slow reader of one may have read something else. */
-  readonly shortened: number;
-}
-
-/** A room that is kept for later use only, as a cache keeps it. */
-export interface SpareRoom {
-  readonly room: Room;
-  /** Has its keeper give the room back. */
-  readonly giveUp: () => void;
-}
 
 const NOBODY: ReadonlySet<OwnerId> = new Set();
 const HOST: ReadonlySet<OwnerId> = new Set([HOST_OWNER]);

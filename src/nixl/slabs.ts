@@ -1,29 +1,14 @@
 /** Slabs and who has them: what is free in whose, what goes to whom, and what is cleared before it does. */
 import { type AddressRange, closeDescriptor, createMemoryFile, touchPages } from "../../ffi/memory.ts";
-import { type AgedExtent, type Extent, FreeExtents } from "./extents.ts";
+import { type Extent, FreeExtents } from "./extents.ts";
 import { type Fit, findFit, isInTheWay } from "./fit.ts";
-import { HOST_OWNER, type OwnerId, type SlabGrant } from "./owners.ts";
+import { HOST_OWNER, type Owner, type OwnerId, type Slab, type SlabGrant } from "./owners.ts";
 import { type DirtySlab, SlabCleaner } from "./slab_cleaner.ts";
 
 /** Space in an owner's slabs. */
 export interface OwnedExtent {
   readonly owner: OwnerId;
   readonly extent: Extent;
-}
-
-interface Slab {
-  readonly offset: number;
-  readonly fd: number;
-  owner: OwnerId | null;
-  /** Whether this process had it last. It is not cleared until another owner gets it: most often this process does, again. */
-  wasHosts: boolean;
-  /** While nobody has it: what it consists of, since readers do not mind whose it is in the meantime. */
-  free: readonly AgedExtent[];
-}
-
-interface Owner {
-  readonly free: FreeExtents;
-  alive: boolean;
 }
 
 /** How slabs are made. */

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
 import { type LoadedMessages, MediaLoader, MediaReader } from "../../src/index.ts";
 import { madeClip } from "../decode/video/clips.ts";
 import { mediaBytes } from "../support/media.ts";
 import { LOCAL, pathOf, startMediaOrigin } from "../support/media_origin.ts";
 import { answer, type Origin, redirect, startOrigin } from "../support/origin.ts";
-import { eventually } from "../support/processes.ts";
+import { eventually, openDescriptors } from "../support/processes.ts";
 import { refusal } from "../support/refusal.ts";
 import references from "../vectors/media.json" with { type: "json" };
 
@@ -41,10 +40,6 @@ function user(...content: unknown[]) {
 
 async function dataUrl(name: string): Promise<string> {
   return `data:image/png;base64,${Buffer.from(await mediaBytes(name)).toString("base64")}`;
-}
-
-function openDescriptors(): number {
-  return readdirSync("/proc/self/fd").length;
 }
 
 /** As a worker gets it: the wire's own text, parsed. */

@@ -2,6 +2,7 @@
 import { COMMON_ARGUMENTS, inputArguments } from "../ffmpeg/arguments.ts";
 import type { Demuxer } from "../sniff.ts";
 import type { FrameWalk } from "./frame_walk.ts";
+import type { StreamSelector } from "./stream_selector.ts";
 
 /** Bytes of a pixel, RGB. */
 export const CHANNELS = 3;
@@ -12,11 +13,6 @@ export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
 const LONGEST_ARGUMENT = 100_000;
-
-/** A stream by its number among all of the file, or among those of video that are no attached pictures. */
-export type StreamSelector = number | `V:${number}`;
-
-export const FIRST_VIDEO: StreamSelector = "V:0";
 
 /** Sides of a picture, pixels. */
 export interface PictureSize {

@@ -5,7 +5,6 @@
 import { MediaError } from "../../errors.ts";
 import type { Demuxer } from "../sniff.ts";
 import { aviFrameCount, isAviCut } from "./avi.ts";
-import { FIRST_VIDEO, type StreamSelector } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import { type IsoVideoTrack, readIsoVideoTrack } from "./iso_track.ts";
 import { readMatroskaTrack } from "./matroska.ts";
@@ -13,6 +12,7 @@ import { lastPacketEnd, packetRate, packetSpan } from "./packets.ts";
 import type { Probe } from "./probe.ts";
 import type { Rational } from "./rational.ts";
 import type { StreamTiming } from "./sampling.ts";
+import { FIRST_VIDEO, type StreamSelector } from "./stream_selector.ts";
 
 /** What is known of a clip before its frames are decoded. */
 export interface ClipFacts extends StreamTiming {

@@ -4,10 +4,11 @@ import { MediaError } from "../../errors.ts";
 import { logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
 import { runProgram, writtenText } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
-import { FIRST_VIDEO, probeArguments, type StreamSelector } from "./command.ts";
+import { probeArguments } from "./command.ts";
 import { type GraphInput, graphInputs } from "./graph_inputs.ts";
 import { checkPacketCount, MOST_PACKETS, type Packet } from "./packets.ts";
 import { type Rational, sameRational } from "./rational.ts";
+import { FIRST_VIDEO, type StreamSelector } from "./stream_selector.ts";
 
 export interface Probe extends GraphInput {
   /** In the order of the file. */
