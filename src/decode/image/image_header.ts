@@ -5,11 +5,7 @@ export function isChannelCount(channels: number): channels is ChannelCount {
   return channels === 1 || channels === 2 || channels === 3 || channels === 4;
 }
 
-/** Width and height, pixels. */
-export interface PixelSize {
-  readonly width: number;
-  readonly height: number;
-}
+export type { PixelSize } from "../scaled_size.ts";
 
 /** What an image decodes to, according to its header. */
 export interface ImageHeader {

@@ -1,5 +1,6 @@
 /** The argument lists of ffmpeg for clips, in a form that 5.1 and 9.0 both take. */
 import { COMMON_ARGUMENTS, inputArguments } from "../ffmpeg/arguments.ts";
+import type { PixelSize } from "../scaled_size.ts";
 import type { Demuxer } from "../sniff.ts";
 import type { FrameWalk } from "./frame_walk.ts";
 import type { StreamSelector } from "./stream_selector.ts";
@@ -14,17 +15,11 @@ export const PROBE_DESCRIPTORS = { input: 3, packets: 4 } as const;
 /** The kernel refuses one argument of 128 KiB (MAX_ARG_STRLEN); a longer filter goes into a file. */
 const LONGEST_ARGUMENT = 100_000;
 
-/** Sides of a picture, pixels. */
-export interface PictureSize {
-  readonly width: number;
-  readonly height: number;
-}
-
-export interface DecodeCommand extends FrameWalk, PictureSize {
+export interface DecodeCommand extends FrameWalk, PixelSize {
   readonly demuxer: Demuxer;
   readonly stream: StreamSelector;
   /** What the pictures are scaled to. */
-  readonly output: PictureSize;
+  readonly output: PixelSize;
   /** Whose matrix converts: BT.601's, as the fleet's reference, or that of the stream's tag. */
   readonly color: "reference" | "tagged";
   /** Filters that turn the pictures, after conversion. */

@@ -5,9 +5,10 @@
 import { MediaError } from "../../errors.ts";
 import { UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
+import { type PixelSize, scaledSize } from "../scaled_size.ts";
 import { sniffMedia } from "../sniff.ts";
 import type { ClipSource, WantedFrames } from "./clip_source.ts";
-import { CHANNELS, type PictureSize } from "./command.ts";
+import { CHANNELS } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import type { ClipFacts } from "./facts.ts";
 import { openFfmpegClip } from "./ffmpeg_clip.ts";
@@ -76,7 +77,7 @@ export function wantedFrames(
   keyTimestamps: readonly number[] | null = null,
 ): WantedFrames {
   const { width, height, timeBase } = facts;
-  const output = scaledSize(facts, settings.max_pixels ?? null);
+  const output = scaledSize({ width, height }, settings.max_pixels ?? Number.POSITIVE_INFINITY);
   // Before frames are counted one by one: a header may promise any number.
   if (!keyTimestamps) checkAllocation(requestedFrameCount(facts, settings), output, settings);
   const { walk, count } = frameWalk(facts, settings, keyTimestamps);
@@ -89,15 +90,6 @@ export function wantedFrames(
     strict: settings.strict,
     wanted: count,
   };
-}
-
-/** Sides in proportion, rounded down, so that a frame has at most so many pixels. */
-export function scaledSize({ width, height }: PictureSize, maxPixels: number | null): PictureSize {
-  if (maxPixels === null || width * height <= maxPixels) return { width, height };
-  const factor = Math.sqrt(maxPixels / (width * height));
-  const scaledWidth = Math.min(maxPixels, Math.max(1, Math.floor(width * factor)));
-  const scaledHeight = Math.max(1, Math.floor(height * factor));
-  return { width: scaledWidth, height: Math.min(scaledHeight, Math.floor(maxPixels / scaledWidth)) };
 }
 
 function turnOf(facts: ClipFacts, settings: VideoSettings): Turn {
@@ -118,7 +110,7 @@ function openClip(encoded: Uint8Array, program: string | null): Promise<ClipSour
   return openFfmpegClip(encoded, sniffed.kind === "container" ? sniffed.demuxer : "gif", program);
 }
 
-function checkAllocation(count: number, { width, height }: PictureSize, { limits }: VideoSettings): void {
+function checkAllocation(count: number, { width, height }: PixelSize, { limits }: VideoSettings): void {
   const limit = limits?.max_alloc ?? null;
   const byteLength = count * width * height * CHANNELS;
   if (limit !== null && byteLength > limit) {

@@ -1,6 +1,6 @@
 /** Which frames are taken of a part of a clip, by number, or of key frames alone; and frames that are scaled down. */
 import { describe, expect, test } from "bun:test";
-import { scaledSize } from "../../../src/decode/video/decode.ts";
+import { scaledSize } from "../../../src/decode/scaled_size.ts";
 import type { VideoOptions } from "../../../src/decode/video/index.ts";
 import { evenIndices } from "../../../src/decode/video/sampling.ts";
 import { isVideoMetadata } from "../../../src/tensor/index.ts";
@@ -165,7 +165,7 @@ test("memory is asked for by the size that frames are scaled to, and so is the l
 });
 
 test("sides are rounded down, and are never nothing", () => {
-  expect(scaledSize({ width: 1920, height: 1080 }, null)).toEqual({ width: 1920, height: 1080 });
+  expect(scaledSize({ width: 1920, height: 1080 }, Number.POSITIVE_INFINITY)).toEqual({ width: 1920, height: 1080 });
   expect(scaledSize({ width: 1920, height: 1080 }, 1920 * 1080)).toEqual({ width: 1920, height: 1080 });
   expect(scaledSize({ width: 1920, height: 1080 }, 500_000)).toEqual({ width: 942, height: 530 });
   expect(scaledSize({ width: 1, height: 10_000 }, 100)).toEqual({ width: 1, height: 100 });

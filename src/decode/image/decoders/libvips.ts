@@ -18,7 +18,8 @@ let isConfigured = false;
 
 /** One thread, no cache of operations, and only the loaders that are wanted: SVG, PDF and the rest cannot be reached. */
 export function configureLibvips(): void {
-  if (isConfigured) return;
+  // It holds for the whole process: a Worker would take loaders from under others' hands while it sets them.
+  if (isConfigured || !Bun.isMainThread) return;
   sharp.cache(false);
   sharp.concurrency(1);
   sharp.block({ operation: ["VipsForeignLoad"] });

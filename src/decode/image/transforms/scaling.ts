@@ -5,16 +5,6 @@ import type { ImageHeader, PixelSize } from "../image_header.ts";
 /** Factors by which libvips lets libjpeg scale down in the DCT, largest first. */
 const DCT_FACTORS = [8, 4, 2] as const;
 
-/** The largest size of the same aspect that has no more than `maxPixels`; the picture's own when that is small enough. */
-export function scaledSize({ width, height }: PixelSize, maxPixels: number): PixelSize {
-  if (width * height <= maxPixels) return { width, height };
-  const scale = Math.sqrt(maxPixels / (width * height));
-  const short = Math.max(1, Math.floor(Math.min(width, height) * scale));
-  // A line's short side is a pixel already, so that the long one gives way for both.
-  const long = Math.max(1, Math.min(Math.floor(Math.max(width, height) * scale), Math.floor(maxPixels / short)));
-  return width < height ? { width: short, height: long } : { width: long, height: short };
-}
-
 /**
  * What a JPEG decoder makes of the picture when it has to become `target`: the picture scaled by a DCT factor. A JPEG of
  * several scans gains nothing, because the decoder keeps the coefficients of the whole picture.

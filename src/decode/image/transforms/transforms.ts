@@ -2,6 +2,8 @@
  * What the settings make of a picture behind its decoder, in this order: smaller, upright, sRGB, channels. Without such
  * settings nothing here runs, and pixels are decoded straight into their room.
  */
+
+import { scaledSize } from "../../scaled_size.ts";
 import { decodeCmykToSrgb, decodeScaledJpeg, type Pixels, scalePixels } from "../decoders/libvips.ts";
 import type { DecodableFormat } from "../header.ts";
 import type { ChannelCount, ImageHeader, PixelSize } from "../image_header.ts";
@@ -10,7 +12,7 @@ import { channelsFor, toRgb, toRgba } from "./channels.ts";
 import { profileSpace, toSrgb } from "./colour.ts";
 import { readEmbedded } from "./embedded.ts";
 import { turnUpright, uprightSize } from "./orientation.ts";
-import { dctScaledSize, scaledSize } from "./scaling.ts";
+import { dctScaledSize } from "./scaling.ts";
 
 /** What is to become of one picture. */
 export interface Transforms {
