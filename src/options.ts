@@ -5,16 +5,29 @@ import { MediaError } from "./errors.ts";
 const ISSUES_SHOWN = 3;
 
 /**
- * The issues of a failed parse as one line, `path: what is wrong` each. Values are never repeated: a descriptor holds a
- * secret, and options may hold anything.
+ * The issues of a failed parse as one line, `path: what is wrong` each. Values are never repeated, nor keys that are none of a
+ * misspelt option: a descriptor holds a secret, and options may hold anything.
  */
 export function describeIssues(error: z.ZodError): string {
   const lines = error.issues.slice(0, ISSUES_SHOWN).map((issue) => {
-    const path = issue.path.map(String).join(".");
-    return path === "" ? issue.message : `${path}: ${issue.message}`;
+    const path = issue.path.map(shownKey).join(".");
+    const message = issue.code === "unrecognized_keys" ? unrecognized(issue.keys) : issue.message;
+    return path === "" ? message : `${path}: ${message}`;
   });
   const left = error.issues.length - lines.length;
   return left > 0 ? `${lines.join("; ")}; and ${left} more` : lines.join("; ");
+}
+
+function unrecognized(keys: readonly string[]): string {
+  return `Unrecognized key${keys.length > 1 ? "s" : ""}: ${keys
+    .slice(0, ISSUES_SHOWN)
+    .map((key) => `"${shownKey(key)}"`)
+    .join(", ")}`;
+}
+
+function shownKey(key: PropertyKey): string {
+  const text = String(key);
+  return /^[\w$-]{1,60}$/.test(text) ? text : "(a key that is none)";
 }
 
 /**

@@ -12,3 +12,4 @@ export type {
   NotModified,
 } from "./medium.ts";
 export { type FetchPolicy, type FetchPolicyOptions, fetchPolicySchema } from "./policy.ts";
+export { MOST_URL_CHARACTERS } from "./url_policy.ts";

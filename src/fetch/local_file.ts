@@ -54,9 +54,7 @@ export async function readFileUrl(
   const path = pathOfUrl(url);
   const folder = resolve(allowedFolder);
   const realFolder = await realPathOf(folder);
-  if (!isBelow(path, folder) && !isBelow(path, realFolder)) {
-    throw new MediaError("url_refused", "file: URLs are read below the allowed folder only");
-  }
+  if (!isBelow(path, folder) && !isBelow(path, realFolder)) throw notBelow();
   try {
     return await readOpened(await openBelow(path, realFolder), maximumBytes, "The file");
   } catch (cause) {
@@ -64,6 +62,19 @@ export async function readFileUrl(
     const message = "The URL names no readable file below the allowed folder";
     throw systemFailure(cause) ?? new MediaError("file_unreadable", message, { cause });
   }
+}
+
+/**
+ * Judges a `file:` URL as far as its text goes: it names a path of this machine below the folder.
+ * @throws MediaError url_refused, url_invalid
+ */
+export function checkFileUrl(url: URL, allowedFolder: string | null): void {
+  if (allowedFolder === null) throw schemeRefused();
+  if (!isBelow(pathOfUrl(url), resolve(allowedFolder))) throw notBelow();
+}
+
+function notBelow(): MediaError {
+  return new MediaError("url_refused", "file: URLs are read below the allowed folder only");
 }
 
 /** The path that a `file:` URL names on this machine. @throws MediaError url_refused, url_invalid */

@@ -9,7 +9,7 @@ import { FetchClock } from "./clock.ts";
 import { decodeDataUrl, isDataUrl } from "./data_url.ts";
 import { sha256Of } from "./digest.ts";
 import { fetchHttp, type HttpContext } from "./http.ts";
-import { readFileUrl, readLocalFile } from "./local_file.ts";
+import { checkFileUrl, readFileUrl, readLocalFile } from "./local_file.ts";
 import {
   type FetchedMedium,
   type FetchRequest,
@@ -85,11 +85,16 @@ export class MediaFetcher implements Disposable {
   }
 
   /**
-   * Judges what can be judged about a URL without the network: scheme, credentials, port, names, addresses, allowed hosts.
+   * Judges what can be judged about a URL without the network: scheme, credentials, port, names, addresses, allowed hosts; of a
+   * `file:` URL whether it names what is below the allowed folder. Of a data URL, which has everything in it, nothing: fetch it.
    * @throws MediaError url_invalid, url_refused
    */
   checkUrl(url: string | URL): void {
-    this.#urls.check(url);
+    const text = String(url);
+    if (isDataUrl(text)) return;
+    const parsed = parseUrl(text);
+    if (parsed.protocol === "file:") checkFileUrl(parsed, this.policy.allowed_local_path);
+    else this.#urls.checkWeb(parsed);
   }
 
   dispose(): void {
@@ -102,8 +107,8 @@ export class MediaFetcher implements Disposable {
 
   /** Only what comes over the network has time limits. */
   #clockFor(source: MediaSource, signal: AbortSignal | undefined): FetchClock {
-    const isUrl = typeof source === "string" || source instanceof URL;
-    return new FetchClock({ ...this.policy, ...(isUrl ? {} : { timeout: null }) }, [
+    const isWeb = isUrlSource(source) && /^\s*https?:/i.test(String(source));
+    return new FetchClock({ ...this.policy, ...(isWeb ? {} : { timeout: null }) }, [
       { signal: this.#closing.signal, error: () => new MediaError("closed", "The fetcher was disposed of") },
       ...(signal ? [{ signal, error: () => abortedError(signal) }] : []),
     ]);

@@ -36,13 +36,16 @@ export class MediumCollector implements Disposable {
   /**
    * @param expectedBytes as announced, at most the maximum; null when not known. Memory is taken by what comes, not by what is announced
    * @param tooLarge the error for more than `maximumBytes`
-   * @param budget what goes to a file counts against it, until that is disposed of
+   * @param budget what goes to a file counts against it, until that is disposed of: as announced, else as much as it may become
+   * @throws MediaError overloaded when the budget has no room for what is announced
    */
   constructor(maximumBytes: number, expectedBytes: number | null, tooLarge: () => MediaError, budget: SpoolBudget) {
     this.#maximumBytes = maximumBytes;
     this.#expectedBytes = expectedBytes;
     this.#tooLarge = tooLarge;
     this.#budget = budget;
+    // Room for all of it, before any of it comes: of several that are under way none fails for want of it.
+    if (expectedBytes !== null && expectedBytes > MOST_BYTES_IN_MEMORY) this.#spool(expectedBytes);
     this.#buffer = new Uint8Array(Math.min(expectedBytes ?? FIRST_BUFFER_BYTES, MOST_BYTES_IN_MEMORY));
   }
 
@@ -58,7 +61,7 @@ export class MediumCollector implements Disposable {
     }
     this.#isAdding = true;
     try {
-      this.#spool(end - this.#spooledBytes);
+      if (this.#spooledBytes < end) this.#spool((this.#expectedBytes ?? this.#maximumBytes) - this.#spooledBytes);
       if (this.#fd === null) await this.#moveToFile();
       await this.#write(chunk, this.#byteLength);
       this.#byteLength = end;
@@ -77,10 +80,11 @@ export class MediumCollector implements Disposable {
     }
     // Decoders are handed the file: none may change what another one is to read.
     sealReadOnly(this.#fd);
-    const [fd, spooledBytes] = [this.#fd, this.#spooledBytes];
+    const [fd, byteLength] = [this.#fd, this.#byteLength];
+    this.#budget.giveBack(this.#spooledBytes - byteLength);
     const close = (): void => {
       closeDescriptor(fd);
-      this.#budget.giveBack(spooledBytes);
+      this.#budget.giveBack(byteLength);
     };
     const file = encodedFile(fd, this.#byteLength, this.#buffer, close);
     this.#fd = null;

@@ -1,11 +1,10 @@
 /** What can be said about a URL before anything is looked up or opened. */
 import { MediaError } from "../errors.ts";
 import { bareHost, isAddress, isBlockedName, isPublicAddress } from "./addresses.ts";
-import { isDataUrl } from "./data_url.ts";
 import type { FetchPolicy } from "./policy.ts";
 
 /** Longer ones are no address of anything; many servers refuse half of it. */
-const MOST_URL_CHARACTERS = 16 * 1024;
+export const MOST_URL_CHARACTERS = 16 * 1024;
 /** A host name has at most 253 characters; messages need not repeat more than that. */
 const MOST_HOST_CHARACTERS = 100;
 
@@ -19,15 +18,6 @@ export class UrlPolicy {
   constructor(policy: FetchPolicy) {
     this.#policy = policy;
     this.#allowedHosts = policy.allowed_media_domains && new Set(policy.allowed_media_domains.map(allowedHost));
-  }
-
-  /** Any URL that a medium may have. @throws MediaError url_invalid, url_refused */
-  check(url: string | URL): void {
-    const text = String(url);
-    if (isDataUrl(text)) return;
-    const parsed = parseUrl(text);
-    if (parsed.protocol !== "file:") this.checkWeb(parsed);
-    else if (this.#policy.allowed_local_path === null) throw schemeRefused();
   }
 
   /**

@@ -84,6 +84,6 @@ export class Flights {
   }
 }
 
-function abortedError(): MediaError {
+export function abortedError(): MediaError {
   return new MediaError("aborted", "The caller gave up before the medium was loaded");
 }

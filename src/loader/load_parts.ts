@@ -8,7 +8,7 @@ export interface PartLoading<Loaded extends Disposable> {
   /** One medium, which is the caller's of {@link loadParts} in the end. */
   readonly load: (part: MediaPart, url: string, signal: AbortSignal) => Promise<Loaded>;
   /** Judges a URL that is passed on unfetched. @throws MediaError */
-  readonly checkUrl: (url: string) => void;
+  readonly checkUrl: (url: string, signal: AbortSignal) => Promise<void>;
   readonly passesOn: boolean;
   /** Media at a time. */
   readonly concurrency: number;
@@ -57,7 +57,7 @@ async function slotOf<Loaded extends Disposable>(
     return { Decoded: await loading.load(part, part.url, signal) };
   } catch (error) {
     if (!loading.passesOn || !mayPassOn(error, part.kind)) throw error;
-    loading.checkUrl(part.url); // what was not fetched nobody has judged yet
+    await loading.checkUrl(part.url, signal); // what was not fetched nobody has judged yet
     return { Url: part.url };
   }
 }

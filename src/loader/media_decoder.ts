@@ -63,7 +63,9 @@ export class MediaDecoder implements AsyncDisposable {
    */
   static async open(options: MediaDecoderOptions = {}): Promise<MediaDecoder> {
     const settings = parseOptions(mediaDecoderOptionsSchema, options, "decoder options");
-    const fetcher = new MediaFetcher({ ...fetchPolicyFromEnv(), ...options.fetch });
+    // What is given as undefined is not said, and says nothing against the environment.
+    const said = Object.fromEntries(Object.entries(options.fetch ?? {}).filter(([, value]) => value !== undefined));
+    const fetcher = new MediaFetcher({ ...fetchPolicyFromEnv(), ...said });
     const native = {
       ffmpegPath: locateFfmpeg().path,
       turboJpegPath: locateTurboJpeg().path,
@@ -120,6 +122,11 @@ export class MediaDecoder implements AsyncDisposable {
     } finally {
       if (isEncodedFile(encoded)) encoded.dispose();
     }
+  }
+
+  /** Whether a request's settings make sense, media or not. @throws MediaError invalid_options */
+  checkSettings(mediaIoKwargs: DecodeOptions["mediaIoKwargs"]): void {
+    settingsFor(this.#settings, mediaIoKwargs);
   }
 
   /**

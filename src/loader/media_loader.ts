@@ -1,5 +1,6 @@
 /** The product: from a source to a descriptor of registered memory, and from a chat request to a worker's fields. */
 import { readEnvironment } from "../../ffi/environment.ts";
+import { isDataUrl } from "../fetch/index.ts";
 import { describeRoom, NixlAgent } from "../nixl/index.ts";
 import { parseOptions } from "../options.ts";
 import type { MediaDescriptor } from "../tensor/index.ts";
@@ -176,12 +177,16 @@ export class MediaLoader implements AsyncDisposable {
     const parts = mediaPartsOf(chat, requests.maxMedia);
     const messages = withoutInlineMedia(chat.messages); // now: the request is the caller's again while this waits
     const mediaIoKwargs = (common.mediaIoKwargs ?? chat.media_io_kwargs) as LoadOptions["mediaIoKwargs"];
+    decoder.checkSettings(mediaIoKwargs);
     const slots = await loadParts(parts, {
       load: ({ type }, url, partSignal) => {
         const part = { type, [type]: { url } } as LoadSource;
         return this.#acquire(part, { ...common, mediaIoKwargs, signal: partSignal }, true);
       },
-      checkUrl: (url) => decoder.fetcher.checkUrl(url),
+      checkUrl: async (url, partSignal) => {
+        if (isDataUrl(url)) await decoder.fetcher.fetch(url, { signal: partSignal });
+        else decoder.fetcher.checkUrl(url);
+      },
       passesOn: onDecodeError === "passthrough",
       concurrency: Math.min(requests.concurrency, tenants.loadsLeft(common.tenant)),
       signal,
@@ -198,6 +203,7 @@ export class MediaLoader implements AsyncDisposable {
     try {
       await decoder.dispose();
     } finally {
+      holds.dispose(); // of what was loaded meanwhile
       agent.dispose();
     }
   }

@@ -31,7 +31,9 @@ export const mediaDecoderOptionsSchema = z.strictObject({
     .describe(
       "What may be fetched, and how much of it (JSON, snake_case); what is not said here, the environment says",
     ),
-  pool: slabPoolOptionsSchema.prefault({}).describe("Memory for tensors: slabBytes, budgetBytes, prefault"),
+  pool: slabPoolOptionsSchema
+    .prefault({})
+    .describe("Memory for tensors: slabBytes, budgetBytes, prefault, quarantineMs, scrub"),
   decoders: decoderPoolOptionsSchema
     .prefault({})
     .describe("Decoder processes: how many, how long they may take, when they are replaced"),
@@ -85,7 +87,9 @@ export const mediaLoaderOptionsSchema = mediaDecoderOptionsSchema.extend({
     ),
   tenants: z
     .strictObject({
-      maxBytes: tenantLimit.describe("Most bytes of tensors that descriptors of one tenant keep; null: no limit"),
+      maxBytes: tenantLimit.describe(
+        "Most bytes of tensors that descriptors of one tenant keep, judged when a load ends: bound what is under way by maxLoads; null: no limit",
+      ),
       maxLoads: tenantLimit.describe("Most loads of one tenant at a time; null: no limit"),
     })
     .prefault({})

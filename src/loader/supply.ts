@@ -3,10 +3,16 @@ import { createHash } from "node:crypto";
 import { type Decoded, type DecodeRequest, sniffMedia } from "../decode/index.ts";
 import { type EncodedMedium, isEncodedFile, sharedBy, startOf } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
-import type { FetchedMedium, MediaFetcher, MediaKind, MediaSource } from "../fetch/index.ts";
+import {
+  type FetchedMedium,
+  type MediaFetcher,
+  type MediaKind,
+  type MediaSource,
+  MOST_URL_CHARACTERS,
+} from "../fetch/index.ts";
 import type { Room } from "../nixl/index.ts";
 import type { Found, MediaCache } from "./cache.ts";
-import { Flights } from "./flights.ts";
+import { abortedError, Flights } from "./flights.ts";
 import { SharedTensor } from "./shared_tensor.ts";
 
 /** The program's own bytes are copied so that they stay what their digest says; larger ones are decoded without being shared. */
@@ -58,6 +64,7 @@ export class TensorSupply {
    * @throws MediaError whatever was wrong with source, medium or machine; aborted
    */
   async acquire(source: MediaSource, wanted: Wanted, signal: AbortSignal | undefined): Promise<SharedTensor> {
+    if (signal?.aborted) throw abortedError();
     const url = httpUrlOf(source);
     if (url === null) return this.#load(source, wanted, null, signal ?? new AbortController().signal);
     const urlKey = keyOf(url, wanted.kind ?? "any", wanted.settingsKey);
@@ -80,6 +87,7 @@ export class TensorSupply {
     soundWanted: Wanted,
     signal: AbortSignal | undefined,
   ): Promise<ClipWithSound> {
+    if (signal?.aborted) throw abortedError();
     const url = httpUrlOf(source);
     const keyFor = ({ kind, settingsKey }: Wanted): string | null => url && keyOf(url, kind ?? "any", settingsKey);
     const [clipKey, soundKey] = [keyFor(wanted), keyFor(soundWanted)];
@@ -169,7 +177,11 @@ export class TensorSupply {
       const contentKey = keyOf(sha256, JSON.stringify(request));
       const known = this.#cache.findByContent(contentKey)?.retain();
       if (known) this.#cache.countHit();
-      const tensor = known ?? (await this.#byContent.join(contentKey, (ended) => decode(request, ended), signal));
+      const joined = known ? null : this.#byContent.join(contentKey, (ended) => decode(request, ended), signal);
+      // Whoever joins work under way has no use for its own bytes.
+      if (owned && isEncodedFile(owned)) owned.dispose();
+      owned = null;
+      const tensor = known ?? (await (joined as Promise<SharedTensor>));
       this.#cache.keep(contentKey, tensor);
       if (urlKey !== null) this.#cache.link(urlKey, contentKey, response);
       return tensor;
@@ -201,8 +213,10 @@ export class TensorSupply {
 function httpUrlOf(source: MediaSource): string | null {
   if (typeof source !== "string" && !(source instanceof URL)) return null;
   const text = String(source);
-  if (!/^\s*https?:/i.test(text) || !URL.canParse(text)) return null;
-  const url = new URL(text);
+  // What is too long is refused where it is fetched; parsing it would take its time.
+  if (text.length > MOST_URL_CHARACTERS || !/^\s*https?:/i.test(text)) return null;
+  const url = URL.parse(text);
+  if (!url) return null;
   url.hash = "";
   return url.href;
 }

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import zlib from "node:zlib";
 import { isEncodedFile } from "../../src/encoded.ts";
-import { MediaFetcher } from "../../src/fetch/index.ts";
+import { MediaError } from "../../src/errors.ts";
+import { type FetchedMedium, MediaFetcher } from "../../src/fetch/index.ts";
 import { answer, INSIDE, redirect, sendEndlessly, startFixedOrigin, startOrigin } from "../support/origin.ts";
 import { eventually, openDescriptors } from "../support/processes.ts";
 import { refusal } from "../support/refusal.ts";
@@ -252,4 +253,26 @@ describe("large media together", () => {
     if (isEncodedFile(second)) second.dispose();
     await eventually("no connection is left", () => origin.open === 0);
   });
+
+  test.each([true, false])(
+    "of several at the same time as many come as there is room for (announced: %p)",
+    async (isAnnounced) => {
+      const limits = isAnnounced ? {} : { max_video_bytes: 20 * MEBIBYTE };
+      using fetcher = new MediaFetcher({ ...INSIDE, ...limits, max_spooled_bytes: 50 * MEBIBYTE });
+      const body = new Uint8Array(20 * MEBIBYTE);
+      using origin = await startOrigin((socket) => {
+        // Without a length, the answer ends with its connection.
+        socket.end(isAnnounced ? answer(body) : Buffer.concat([Buffer.from("HTTP/1.1 200 OK\r\n\r\n"), body]));
+      });
+      const outcomes = await Promise.all(
+        Array.from({ length: 6 }, () => fetcher.fetch(origin.url()).catch((error: unknown) => error)),
+      );
+      const codes = outcomes.flatMap((outcome) => (outcome instanceof MediaError ? [outcome.code] : []));
+      expect(codes).toEqual(Array(4).fill("overloaded"));
+      for (const outcome of outcomes as FetchedMedium[])
+        if ("encoded" in outcome && isEncodedFile(outcome.encoded)) outcome.encoded.dispose();
+      const { encoded } = await fetcher.fetch(origin.url());
+      if (isEncodedFile(encoded)) encoded.dispose();
+    },
+  );
 });

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type LoadedMessages, MediaLoader, MediaReader } from "../../src/index.ts";
 import { madeClip } from "../decode/video/clips.ts";
 import { mediaBytes } from "../support/media.ts";
@@ -428,6 +431,14 @@ describe("a request's own settings", () => {
     expect(error).toMatchObject({ code: "invalid_options", status: 400 });
   });
 
+  test("are refused when they make no sense, media or not", async () => {
+    const error = await refusal(loader.loadMessages({ ...user({ type: "text" }), media_io_kwargs: { vidoe: {} } }));
+    expect(error).toMatchObject({ code: "invalid_options", status: 400 });
+    const secret = `data:image/png;base64,${"QUJD".repeat(20)}`;
+    const quoting = await refusal(loader.loadMessages({ ...clip(), media_io_kwargs: { image: { [secret]: 1 } } }));
+    expect(quoting.message).not.toContain("QUJD");
+  });
+
   test.each([[null], [undefined], [{}], [{ video: null, image: null, audio: { sample_rate: 8000 } }]])(
     "may be none: %p",
     async (media_io_kwargs) => {
@@ -523,6 +534,29 @@ describe("passing on what cannot be decoded here", () => {
       "http://u:p@a.com/",
     ]) {
       expect(await refusal(strict.loadMessages(audio(url), passthrough))).toMatchObject({ code: "url_refused" });
+    }
+  });
+
+  test("does not leave the worker files that are not its to read, nor data URLs that are none or too large", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "allowed-"));
+    try {
+      const fetch = { ...LOCAL.fetch, allowed_local_path: folder, max_data_url_bytes: 1000 };
+      await using deaf = await MediaLoader.create({ ...LOCAL, audio: null, fetch });
+      const passed = (url: string) => deaf.loadMessages(user({ type: "audio_url", audio_url: { url } }), passthrough);
+      for (const [url, code] of [
+        ["file:///etc/shadow", "url_refused"],
+        [`file://${folder}/../etc/shadow`, "url_refused"],
+        ["file://otherhost/etc/x", "url_refused"],
+        ["data:audio/wav;base64,not!!!base64!!!", "data_url_invalid"],
+        ["data:audio/wav,no", "data_url_invalid"],
+        [`data:;base64,${"A".repeat(4000)}`, "media_too_large"],
+      ] as const) {
+        expect(await refusal(passed(url))).toMatchObject({ code, status: 400 });
+      }
+      using loaded = await passed(`file://${folder}/a.wav`);
+      expect(wireOf(loaded).multi_modal_data.audio_url.length).toBe(1);
+    } finally {
+      rmSync(folder, { recursive: true });
     }
   });
 

@@ -189,6 +189,22 @@ describe("options", () => {
   });
 });
 
+test("what of the fetch policy is given as undefined the environment says", async () => {
+  const before = process.env.DYN_MM_MAX_DATA_URL_MB;
+  process.env.DYN_MM_MAX_DATA_URL_MB = "1";
+  try {
+    await using other = await MediaLoader.create({
+      decoders: { children: 1 },
+      fetch: { max_data_url_bytes: undefined, allow_direct_ip: true },
+    });
+    const error = await refusal(other.load(`data:;base64,${"A".repeat(2 ** 21)}`));
+    expect(error).toMatchObject({ code: "media_too_large", status: 400 });
+  } finally {
+    if (before === undefined) delete process.env.DYN_MM_MAX_DATA_URL_MB;
+    else process.env.DYN_MM_MAX_DATA_URL_MB = before;
+  }
+});
+
 test("a loader that is disposed of ends the loads that are under way", async () => {
   using stuck = await startOrigin((socket) => socket.write("HTTP/1.1 200 OK\r\n"));
   const other = await MediaLoader.create({ ...LOCAL, video: { num_frames: 4 } });

@@ -186,6 +186,15 @@ describe("the cache", () => {
     expect(second?.nixlDescriptor.addr).toBe(first.nixlDescriptor.addr);
   });
 
+  test("gives nothing to one who has given up already", async () => {
+    await using loader = await MediaLoader.create({ ...LOCAL, cache: { bytes: 2 ** 24 } });
+    using origin = await startMediaOrigin();
+    using _kept = await loader.load(origin.url("/rgb.png"));
+    const error = await refusal(loader.load(origin.url("/rgb.png"), { signal: AbortSignal.abort() }));
+    expect(error.code).toBe("aborted");
+    expect(loader.stats.holds.held).toBe(1);
+  });
+
   test("refuses bytes that somebody else has taken over, as without one", async () => {
     await using loader = await MediaLoader.create({ ...LOCAL, cache: { bytes: 2 ** 24 } });
     const bytes = new Uint8Array(await mediaBytes("rgb.png"));
