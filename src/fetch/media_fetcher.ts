@@ -38,6 +38,8 @@ export class MediaFetcher implements Disposable {
   readonly #spool: SpoolBudget;
   readonly #http: HttpContext;
   readonly #closing = new AbortController();
+  /** Settles when all data URLs so far have been decoded or given up; never fails. */
+  #lastDataUrl: Promise<void> = Promise.resolve();
 
   /**
    * @param internals.resolve in place of the system's resolver, for tests
@@ -145,7 +147,7 @@ export class MediaFetcher implements Disposable {
     }
     if (isUrlSource(source)) {
       const text = String(source);
-      if (isDataUrl(text)) return decodeDataUrl(text, max_data_url_bytes, signal);
+      if (isDataUrl(text)) return this.#oneByOne(() => decodeDataUrl(text, max_data_url_bytes, signal));
       if (allowed_local_path === null) throw schemeRefused();
       return readFileUrl(parseUrl(text), allowed_local_path, max_local_bytes);
     }
@@ -153,6 +155,19 @@ export class MediaFetcher implements Disposable {
       return readLocalFile(source.path, max_local_bytes);
     }
     throw new MediaError("invalid_argument", "A medium is given as bytes, as {path}, or as a URL");
+  }
+
+  /**
+   * Data URLs are decoded one behind the other: together they would not be done sooner, and as many as come at once would all be in
+   * memory before the first of them is counted where it waits for its decoder.
+   */
+  #oneByOne<T>(decode: () => Promise<T>): Promise<T> {
+    const decoding = this.#lastDataUrl.then(decode);
+    this.#lastDataUrl = decoding.then(
+      () => {},
+      () => {},
+    );
+    return decoding;
   }
 
   #limitOf(kind: MediaKind | undefined): number {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { decodeDataUrl, isDataUrl } from "../../src/fetch/data_url.ts";
+import { MediaFetcher } from "../../src/fetch/index.ts";
 import { refusal } from "../support/refusal.ts";
 
 const BYTES = new Uint8Array([0xfb, 0xef, 0xff, 1, 2]);
@@ -154,4 +155,29 @@ describe("while data URLs are decoded", () => {
 test("the scheme is told in any case, and only at the beginning", () => {
   expect(isDataUrl("dAtA:,")).toBe(true);
   expect(isDataUrl("http://example.com/data:")).toBe(false);
+});
+
+describe("several at the same time", () => {
+  const large = `data:;base64,${"A".repeat(8 * 1024 * 1024)}`;
+  const small = "data:;base64,QUJD";
+
+  test("are decoded one behind the other", async () => {
+    using fetcher = new MediaFetcher();
+    const order: number[] = [];
+    await Promise.all(
+      [large, small, large, small].map((url, index) => fetcher.fetch(url).then(() => void order.push(index))),
+    );
+    expect(order).toEqual([0, 1, 2, 3]);
+  });
+
+  test("do not wait for one that is none or was given up", async () => {
+    using fetcher = new MediaFetcher();
+    const controller = new AbortController();
+    const givenUp = refusal(fetcher.fetch(large, { signal: controller.signal }));
+    const none = refusal(fetcher.fetch("data:;base64,!"));
+    const good = fetcher.fetch(small);
+    controller.abort();
+    expect([(await givenUp).code, (await none).code]).toEqual(["aborted", "data_url_invalid"]);
+    expect((await good).encoded.byteLength).toBe(3);
+  });
 });
