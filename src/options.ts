@@ -53,3 +53,8 @@ export function parseOptions<Schema extends z.ZodType>(
   }
   return result.data;
 }
+
+/** What is given as undefined is not said. */
+export function withoutUndefined(options: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}

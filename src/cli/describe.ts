@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { MediaError } from "../errors.ts";
 import { MediaLoader } from "../loader/index.ts";
+import { withoutUndefined } from "../options.ts";
 import type { MediaDescriptor } from "../tensor/index.ts";
 import { jsonOption } from "./json_option.ts";
 import { complain, errorLine, JsonLines } from "./output.ts";
@@ -141,8 +142,4 @@ async function endOfStdin(): Promise<void> {
   } catch {
     // ended
   }
-}
-
-function withoutUndefined<T extends object>(object: T) {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }

@@ -125,6 +125,11 @@ const TRANSPORT_PACKETS = [
   { size: 204, sync: 0 },
 ] as const;
 
+/** What bytes are, for messages. */
+export function sniffedName(sniffed: SniffResult): string {
+  return sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
+}
+
 /** Recognises an image format, a media container, or a kind of data that is refused. Never throws. */
 export function sniffMedia(bytes: Uint8Array): SniffResult {
   if (bytes.length === 0) return refused("nothing");

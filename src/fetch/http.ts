@@ -5,7 +5,7 @@ import { MediaError } from "../errors.ts";
 import { type IncomingAnswer, readBody } from "./body.ts";
 import type { FetchClock } from "./clock.ts";
 import { type Connection, connect, type Route, request } from "./connection.ts";
-import type { FetchedMedium, HttpAnswer, NotModified } from "./medium.ts";
+import type { FetchedMedium, HttpAnswer, NotModified, Validators } from "./medium.ts";
 import type { FetchPolicy } from "./policy.ts";
 import { proxyCredentials, proxyFor } from "./proxy.ts";
 import { judgedAddresses, type Resolver } from "./resolver.ts";
@@ -47,12 +47,6 @@ export interface HttpJob {
   /** What large media count against. */
   readonly spool: SpoolBudget;
   readonly validators?: Validators | undefined;
-}
-
-interface Validators {
-  readonly url?: string | undefined;
-  readonly etag?: string | undefined;
-  readonly lastModified?: string | undefined;
 }
 
 /**

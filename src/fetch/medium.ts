@@ -22,6 +22,9 @@ const validatorsSchema = z.strictObject({
   lastModified: fieldValue.optional().describe("Last-Modified of that copy, sent as If-Modified-Since"),
 });
 
+/** What a caller knows of its own copy. */
+export type Validators = z.output<typeof validatorsSchema>;
+
 /** Settings of one fetch. */
 export const fetchRequestSchema = z.strictObject({
   kind: z

@@ -87,14 +87,14 @@ export function parseMediaPart(part: unknown): MediaPart {
 }
 
 function referenceOf(part: unknown): Omit<MediaPart, "kind"> {
-  const { type, uuid, ...references } = parsed(mediaPartSchema, part);
+  const { type, uuid, ...references } = parsed(mediaPartSchema, part, "content part");
   const reference = references[type];
   return { type, url: reference?.url || null, uuid: uuid ?? reference?.uuid ?? null };
 }
 
 /** As a data URL, which is what it is but for its beginning. */
 function inputAudioOf(part: unknown): Omit<MediaPart, "kind"> {
-  const { input_audio, uuid } = parsed(inputAudioSchema, part);
+  const { input_audio, uuid } = parsed(inputAudioSchema, part, "content part");
   const subtype = /^[\w.+-]{1,40}$/.exec(input_audio?.format ?? "")?.[0];
   const mediaType = subtype === undefined ? "" : `audio/${subtype}`;
   const url = input_audio?.data ? `data:${mediaType};base64,${input_audio.data}` : null;
@@ -105,13 +105,10 @@ function isInputAudio(part: unknown): boolean {
   return isMediaPart(part) && part.type === INPUT_AUDIO;
 }
 
-function parsed<Part>(schema: z.ZodType<Part>, part: unknown): Part {
-  const result = schema.safeParse(part);
+function parsed<Value>(schema: z.ZodType<Value>, value: unknown, name: string): Value {
+  const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw new MediaError(
-    "request_invalid",
-    `The content part is not formed as it should be: ${describeIssues(result.error)}`,
-  );
+  throw new MediaError("request_invalid", `The ${name} is not formed as it should be: ${describeIssues(result.error)}`);
 }
 
 const chatRequestSchema = z.looseObject({
@@ -133,12 +130,7 @@ export interface ChatMessage {
 
 /** @throws MediaError request_invalid */
 export function parseChatRequest(request: unknown): ChatRequest {
-  const result = chatRequestSchema.safeParse(request);
-  if (result.success) return result.data;
-  throw new MediaError(
-    "request_invalid",
-    `The chat request is not formed as it should be: ${describeIssues(result.error)}`,
-  );
+  return parsed(chatRequestSchema, request, "chat request");
 }
 
 /**

@@ -7,7 +7,7 @@ import { type EncodedMedium, isEncodedFile, startOf } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
 import { fetchPolicyFromEnv, MediaFetcher, type MediaKind, type MediaSource } from "../fetch/index.ts";
 import { type Room, SlabPool, watchForgotten } from "../nixl/index.ts";
-import { parseOptions } from "../options.ts";
+import { parseOptions, withoutUndefined } from "../options.ts";
 import { DecodedMedia, FLOAT32, type PayloadLease } from "../tensor/index.ts";
 import { type ContentPart, isMediaPart, parseMediaPart } from "./content_parts.ts";
 import { enabledSettings, type MediaSettings, settingsFor } from "./media_settings.ts";
@@ -27,6 +27,13 @@ export interface DecodedLease extends PayloadLease, Disposable {
 
 /** Where a medium comes from: the program's own source, or a part of a chat request. */
 export type LoadSource = MediaSource | ContentPart;
+
+/** What a request's media are decoded with. */
+export interface RequestSettings {
+  readonly settings: MediaSettings;
+  /** Whether clips come with their sound. */
+  readonly withAudio: boolean;
+}
 
 /** What is to be fetched, and made of it. */
 export interface WantedMedium {
@@ -63,9 +70,7 @@ export class MediaDecoder implements AsyncDisposable {
    */
   static async open(options: MediaDecoderOptions = {}): Promise<MediaDecoder> {
     const settings = parseOptions(mediaDecoderOptionsSchema, options, "decoder options");
-    // What is given as undefined is not said, and says nothing against the environment.
-    const said = Object.fromEntries(Object.entries(options.fetch ?? {}).filter(([, value]) => value !== undefined));
-    const fetcher = new MediaFetcher({ ...fetchPolicyFromEnv(), ...said });
+    const fetcher = new MediaFetcher({ ...fetchPolicyFromEnv(), ...withoutUndefined(options.fetch ?? {}) });
     const native = {
       ffmpegPath: locateFfmpeg().path,
       turboJpegPath: locateTurboJpeg().path,
@@ -114,7 +119,7 @@ export class MediaDecoder implements AsyncDisposable {
   /** As {@link decode}; the caller gives the room back. */
   async decodeToRoom(source: LoadSource, options: DecodeOptions = {}): Promise<Decoded<Room>> {
     const parsed = parseOptions(decodeOptionsSchema, options, "decode options");
-    const { url, wanted } = this.want(source, parsed);
+    const { url, wanted } = this.want(source, this.settingsFor(parsed.mediaIoKwargs), parsed.hashVideo);
     const kind = wanted.kind ?? undefined;
     const { encoded } = await this.fetcher.fetch(url, { kind, signal: parsed.signal });
     try {
@@ -124,27 +129,31 @@ export class MediaDecoder implements AsyncDisposable {
     }
   }
 
-  /** Whether a request's settings make sense, media or not. @throws MediaError invalid_options */
-  checkSettings(mediaIoKwargs: DecodeOptions["mediaIoKwargs"]): void {
-    settingsFor(this.#settings, mediaIoKwargs);
+  /** The settings of all media of a request. @throws MediaError invalid_options */
+  settingsFor(mediaIoKwargs: unknown): RequestSettings {
+    return soundAside(settingsFor(this.#settings, mediaIoKwargs));
   }
 
   /**
    * What is to be fetched for a source, and what is to be made of it.
-   * @throws MediaError invalid_options, request_invalid; modality_not_enabled when that is known already
+   * @param hashVideo whether a clip gets a content hash; by default as the decoder was set
+   * @throws MediaError request_invalid; modality_not_enabled when that is known already
    */
-  want(source: LoadSource, options: DecodeOptions): WantedMedium {
-    const { settings, withAudio } = soundAside(settingsFor(this.#settings, options.mediaIoKwargs));
-    const hashVideo = options.hashVideo ?? this.#settings.hashVideo;
+  want(
+    source: LoadSource,
+    { settings, withAudio }: RequestSettings,
+    hashVideo = this.#settings.hashVideo,
+  ): WantedMedium {
     if (!isMediaPart(source)) {
       return { url: source as MediaSource, wanted: wantedOf(null, settings, hashVideo), sound: null };
     }
     const { kind, url } = parseMediaPart(source);
     enabledSettings(settings, kind);
     if (url === null) throw new MediaError("request_invalid", "The part has no URL: there is nothing to load");
-    if (kind === "video" && withAudio) enabledSettings(settings, "audio");
-    const sound = kind === "video" && withAudio ? wantedOf("audio", settings, false) : null;
-    return { url, wanted: wantedOf(kind, settings, hashVideo), sound };
+    const wanted = wantedOf(kind, settings, hashVideo);
+    if (kind !== "video" || !withAudio) return { url, wanted, sound: null };
+    enabledSettings(settings, "audio");
+    return { url, wanted, sound: wantedOf("audio", settings, false) };
   }
 
   /** Decodes what was fetched; the caller gives the room back. @throws MediaError what the decoders say */
@@ -168,7 +177,7 @@ export class MediaDecoder implements AsyncDisposable {
 }
 
 /** Whether a clip's sound is wanted changes nothing about its frames, nor what they are cached by. */
-function soundAside(settings: MediaSettings): { readonly settings: MediaSettings; readonly withAudio: boolean } {
+function soundAside(settings: MediaSettings): RequestSettings {
   const { video } = settings;
   if (!video?.with_audio) return { settings, withAudio: false };
   return { settings: { ...settings, video: { ...video, with_audio: false } }, withAudio: true };
@@ -189,11 +198,8 @@ function wantedOf(kind: MediaKind | null, settings: MediaSettings, hashVideo: bo
     return { kind: found, settings: enabledSettings(settings, found), hashVideo: found === "video" && hashVideo };
   };
   const deciding = kind === null ? settings : settings[kind];
-  return {
-    kind,
-    requestFor,
-    settingsKey: JSON.stringify([deciding, kind !== "image" && kind !== "audio" && hashVideo]),
-  };
+  const isHashDeciding = kind === null || kind === "video";
+  return { kind, requestFor, settingsKey: JSON.stringify([deciding, isHashDeciding && hashVideo]) };
 }
 
 function decodedLease(room: Room, tensor: DecodedTensor): DecodedLease {

@@ -9,7 +9,7 @@ import { mediaPartsOf, parseChatRequest, withoutInlineMedia } from "./content_pa
 import { type HoldStats, Holds } from "./holds.ts";
 import { loadParts } from "./load_parts.ts";
 import { LoadedMedium, LoadedTensor, withSounds } from "./loaded_media.ts";
-import { type LoadSource, MediaDecoder } from "./media_decoder.ts";
+import { type LoadSource, MediaDecoder, type WantedMedium } from "./media_decoder.ts";
 import { LoadedMessages, type MediaSlot } from "./messages.ts";
 import {
   type LoadMessagesOptions,
@@ -160,7 +160,9 @@ export class MediaLoader implements AsyncDisposable {
    * @throws MediaError whatever was wrong with source, medium or machine
    */
   async load(source: LoadSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
-    const { main } = await this.#acquire(source, options, false);
+    const { mediaIoKwargs, ...common } = parseOptions(loadOptionsSchema, options, "load options");
+    const wanted = this.#parts.decoder.want(source, this.#parts.decoder.settingsFor(mediaIoKwargs), common.hashVideo);
+    const { main } = await this.#acquire({ ...wanted, sound: null }, common);
     return this.#describe(main);
   }
 
@@ -176,12 +178,11 @@ export class MediaLoader implements AsyncDisposable {
     const { decoder, requests, tenants } = this.#parts;
     const parts = mediaPartsOf(chat, requests.maxMedia);
     const messages = withoutInlineMedia(chat.messages); // now: the request is the caller's again while this waits
-    const mediaIoKwargs = (common.mediaIoKwargs ?? chat.media_io_kwargs) as LoadOptions["mediaIoKwargs"];
-    decoder.checkSettings(mediaIoKwargs);
+    const settings = decoder.settingsFor(common.mediaIoKwargs ?? chat.media_io_kwargs);
     const slots = await loadParts(parts, {
       load: ({ type }, url, partSignal) => {
-        const part = { type, [type]: { url } } as LoadSource;
-        return this.#acquire(part, { ...common, mediaIoKwargs, signal: partSignal }, true);
+        const wanted = decoder.want({ type, [type]: { url } } as LoadSource, settings, common.hashVideo);
+        return this.#acquire(wanted, { tenant: common.tenant, signal: partSignal });
       },
       checkUrl: async (url, partSignal) => {
         if (isDataUrl(url)) await decoder.fetcher.fetch(url, { signal: partSignal });
@@ -212,14 +213,14 @@ export class MediaLoader implements AsyncDisposable {
     return this.dispose();
   }
 
-  /** What a source gives, which counts as the tenant's from now on. @param mayHaveSound whether settings may ask for a clip's sound */
-  async #acquire(source: LoadSource, options: LoadOptions, mayHaveSound: boolean): Promise<LoadedMedium> {
-    const { tenant, signal, ...parsed } = parseOptions(loadOptionsSchema, options, "load options");
-    const { decoder, tenants } = this.#parts;
-    const { url, wanted, sound } = decoder.want(source, parsed);
-    const endLoad = tenants.beginLoad(tenant);
+  /** What is wanted, which counts as the tenant's from now on. */
+  async #acquire(
+    { url, wanted, sound }: WantedMedium,
+    { tenant, signal }: Pick<LoadOptions, "tenant" | "signal">,
+  ): Promise<LoadedMedium> {
+    const endLoad = this.#parts.tenants.beginLoad(tenant);
     try {
-      if (!sound || !mayHaveSound) {
+      if (!sound) {
         return new LoadedMedium(this.#held(await this.#supply.acquire(url, wanted, signal), tenant), null);
       }
       const both = await this.#supply.acquireWithSound(url, wanted, sound, signal);

@@ -93,7 +93,8 @@ export class TensorSupply {
     const [clipKey, soundKey] = [keyFor(wanted), keyFor(soundWanted)];
     const [clipFound, soundFound] = [clipKey, soundKey].map((key) => key && this.#cache.findByUrl(key));
     if (clipFound && soundFound && clipFound.validators === null && soundFound.validators === null) {
-      for (const _ of [clipFound, soundFound]) this.#cache.countHit();
+      this.#cache.countHit();
+      this.#cache.countHit();
       return { clip: clipFound.tensor.retain(), sound: soundFound.tensor.retain() };
     }
     const failure = new AbortController();
@@ -177,11 +178,11 @@ export class TensorSupply {
       const contentKey = keyOf(sha256, JSON.stringify(request));
       const known = this.#cache.findByContent(contentKey)?.retain();
       if (known) this.#cache.countHit();
-      const joined = known ? null : this.#byContent.join(contentKey, (ended) => decode(request, ended), signal);
+      const decoding = known ?? this.#byContent.join(contentKey, (ended) => decode(request, ended), signal);
       // Whoever joins work under way has no use for its own bytes.
       if (owned && isEncodedFile(owned)) owned.dispose();
       owned = null;
-      const tensor = known ?? (await (joined as Promise<SharedTensor>));
+      const tensor = await decoding;
       this.#cache.keep(contentKey, tensor);
       if (urlKey !== null) this.#cache.link(urlKey, contentKey, response);
       return tensor;

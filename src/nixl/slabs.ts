@@ -138,10 +138,10 @@ export class Slabs implements Disposable {
     const parts = Map.groupBy([...this.#scrubbing.values(), ...ended], (part) => part.owner);
     const copies = new Map<OwnerId, FreeExtents>();
     const freeOf = (other: OwnerId): FreeExtents | undefined => {
-      const free = copies.get(other) ?? this.#owners.get(other)?.free;
+      const free = this.#owners.get(other)?.free;
       const more = parts.get(other);
-      if (!free || !more || copies.has(other)) return free;
-      const copy = free.with(more.map(({ extent }) => extent));
+      if (!free || !more) return free;
+      const copy = copies.get(other) ?? free.with(more.map(({ extent }) => extent));
       copies.set(other, copy);
       return copy;
     };

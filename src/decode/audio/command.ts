@@ -37,9 +37,14 @@ function audioFilter({ sample_rate, channels, max_duration }: AudioSettings, fil
     ...(sample_rate === null ? [] : [`sample_rates=${sample_rate}`]),
     ...(channels === null ? [] : [`channel_layouts=${CHANNEL_LAYOUTS[channels]}`]),
   ];
-  const isTrimmed = typeof max_duration === "number" && sample_rate !== null;
-  const trim = isTrimmed ? `,atrim=end_sample=${Math.max(1, Math.round(max_duration * sample_rate))}` : "";
+  const most = sample_rate === null ? null : mostSamples(max_duration, sample_rate);
+  const trim = most === null ? "" : `,atrim=end_sample=${most}`;
   return `aresample@${filterName}=rematrix_maxval=1,aformat=${format.join(":")}${trim}`;
+}
+
+/** Samples of each channel that a duration has, at least one; null where it is not bounded. */
+export function mostSamples(maxDuration: number | null | undefined, sampleRate: number): number | null {
+  return typeof maxDuration === "number" ? Math.max(1, Math.round(maxDuration * sampleRate)) : null;
 }
 
 /** What goes into a conversion, or comes out. */

@@ -8,10 +8,10 @@ import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
 import { type AudioMetadata, audioHashHeader, bytesPerElement, FLOAT32, taggedAudio } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, hashInRoom } from "../contract.ts";
-import { BASE_MEMORY_BYTES, runProgram, writtenBytes, writtenText } from "../ffmpeg/process.ts";
+import { BASE_MEMORY_BYTES, foundFfmpeg, runProgram, writtenBytes, writtenText } from "../ffmpeg/process.ts";
 import { SealedInput } from "../ffmpeg/sealed_input.ts";
-import { type Demuxer, sniffMedia } from "../sniff.ts";
-import { audioArguments, type SoundFormat, statedDuration } from "./command.ts";
+import { type Demuxer, sniffedName, sniffMedia } from "../sniff.ts";
+import { audioArguments, mostSamples, type SoundFormat, statedDuration } from "./command.ts";
 import { readSoundDuration } from "./iso_duration.ts";
 import { type AudioSettings, MOST_AUDIO_BYTES } from "./options.ts";
 import { checkRate, judge, noSamples } from "./verdict.ts";
@@ -38,14 +38,12 @@ export async function decodeAudio(
   context: DecodeContext,
 ): Promise<DecodedTensor> {
   const demuxer = sniffSound(encoded);
-  const program = context.ffmpegPath;
-  if (program === null)
-    throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
-
+  const program = foundFfmpeg(context.ffmpegPath);
   const limit = Math.min(settings.limits?.max_alloc ?? MOST_AUDIO_BYTES, MOST_AUDIO_BYTES);
   using input = new SealedInput(encoded);
   using samples = createFile("samples", limit + OVERRUN_BYTES);
   const filterName = randomBytes(8).toString("hex");
+  let isRateKnown = false;
   const outcome = await runProgram({
     program,
     args: audioArguments(demuxer, settings, filterName),
@@ -54,7 +52,7 @@ export async function decodeAudio(
     logBytes: LOG_BYTES,
     whileRunning: (log) => {
       checkSize(samples, limit);
-      checkRate(writtenText(log, LOOKED_AT_BYTES));
+      if (!isRateKnown) isRateKnown = checkRate(writtenText(log, LOOKED_AT_BYTES));
     },
   });
   checkSize(samples, limit);
@@ -74,8 +72,7 @@ function sniffSound(encoded: Uint8Array): Demuxer {
   if (encoded.byteLength === 0) throw new MediaError("media_empty", "there are no bytes to decode");
   const sniffed = sniffMedia(encoded);
   if (sniffed.kind === "container") return sniffed.demuxer;
-  const name = sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
-  throw new MediaError("media_unsupported", `nothing that sound is decoded from: ${name}`);
+  throw new MediaError("media_unsupported", `nothing that sound is decoded from: ${sniffedName(sniffed)}`);
 }
 
 /** Counts what was decoded. */
@@ -95,7 +92,7 @@ function heardFrames(
   return Math.min(
     heard === null ? Number.POSITIVE_INFINITY : Math.ceil(heard * sampleRate),
     // Where the format changes midway, the filter begins to count anew.
-    typeof max_duration === "number" ? Math.max(1, Math.round(max_duration * sampleRate)) : Number.POSITIVE_INFINITY,
+    mostSamples(max_duration, sampleRate) ?? Number.POSITIVE_INFINITY,
   );
 }
 

@@ -1,6 +1,6 @@
 /** Whether what a run of ffmpeg gave is the sound, and how it was converted. */
 import { MediaError } from "../../errors.ts";
-import { logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
+import { notFfmpeg, programFailure, reasonIn } from "../ffmpeg/log.ts";
 import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { type Conversion, conversions, decodedRate } from "./command.ts";
@@ -14,10 +14,14 @@ const UNREADABLE_REST = /^\[in#\d+\/.*\[error\] Error during demuxing/m;
 /** libswresample knows how to mix up to eight channels. */
 const NO_MATRIX = /Rematrix is needed|channel layout.*not supported|Cannot convert.*channel/i;
 
-/** Converting from a rate that no sound has takes far longer than from one of the usual. */
-export function checkRate(log: string): void {
-  const rate = decodedRate(log) ?? 0;
-  if (rate <= HIGHEST_RATE) return;
+/**
+ * Converting from a rate that no sound has takes far longer than from one of the usual.
+ * @returns whether the rate has been said yet
+ * @throws MediaError media_unsupported
+ */
+export function checkRate(log: string): boolean {
+  const rate = decodedRate(log);
+  if (rate === null || rate <= HIGHEST_RATE) return rate !== null;
   throw new MediaError("media_unsupported", `a sample rate of ${rate} Hz is none that sound has`);
 }
 
@@ -41,10 +45,7 @@ export function judge(
     throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
   }
   if (UNREADABLE_REST.test(log)) {
-    throw new MediaError(
-      "media_corrupt",
-      `the sound cannot be read to its end (${mediumInLog(log, "audio", demuxer)}: ${logExcerpt(log)})`,
-    );
+    throw new MediaError("media_corrupt", `the sound cannot be read to its end (${reasonIn(log, "audio", demuxer)})`);
   }
   const all = conversions(log, filterName);
   const [first] = all;
@@ -69,7 +70,7 @@ export function judge(
 function failureOf(outcome: ProgramOutcome, demuxer: Demuxer): MediaError {
   const failure = programFailure(outcome, "audio", demuxer);
   if (failure) return failure;
-  const reason = `${mediumInLog(outcome.log, "audio", demuxer)}: ${logExcerpt(outcome.log)}`;
+  const reason = reasonIn(outcome.log, "audio", demuxer);
   if (NO_MATRIX.test(outcome.log)) {
     return new MediaError("media_unsupported", `channels that cannot be mixed, null keeps them (${reason})`);
   }
@@ -81,10 +82,8 @@ function tooMuchText(): MediaError {
 }
 
 export function noSamples({ log }: ProgramOutcome, demuxer: Demuxer): MediaError {
-  // At the log level it is run with, ffmpeg always says something.
-  if (log.trim() === "") return new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
-  return new MediaError(
-    "no_samples",
-    `No samples could be decoded, the sound may be damaged (${mediumInLog(log, "audio", demuxer)}: ${logExcerpt(log)})`,
+  const reason = reasonIn(log, "audio", demuxer);
+  return (
+    notFfmpeg(log) ?? new MediaError("no_samples", `No samples could be decoded, the sound may be damaged (${reason})`)
   );
 }

@@ -24,7 +24,18 @@ export function hasTrouble(log: string): boolean {
   });
 }
 
-/** Codec and container of the first stream of a kind, as ffmpeg names them: for messages. */
+/** What stands in messages about a medium that cannot be decoded: its codec and container, and what ffmpeg said. */
+export function reasonIn(log: string, kind: "video" | "audio", demuxer: Demuxer): string {
+  return `${mediumInLog(log, kind, demuxer)}: ${logExcerpt(log)}`;
+}
+
+/** Why a run that gave nothing says nothing of the medium; null when it is ffmpeg that ran. */
+export function notFfmpeg(log: string): MediaError | null {
+  // At the log level it is run with, ffmpeg always says something.
+  return log.trim() === "" ? new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg") : null;
+}
+
+/** Codec and container of the first stream of a kind, as ffmpeg names them. */
 export function mediumInLog(log: string, kind: "video" | "audio", demuxer: Demuxer): string {
   const line = kind === "video" ? VIDEO_STREAM : AUDIO_STREAM;
   return `${line.exec(log)?.[1] ?? `unknown ${kind}`} in ${demuxer}`;
@@ -68,6 +79,7 @@ const RECEIVED_SIGNAL = /^\[info\] Exiting normally, received signal (\d+)\.$/m;
 
 /**
  * Why a run that gave nothing usable failed; null when the medium alone can tell.
+ * @param wanted what the medium was to give
  *
  * The program's own troubles are the host's (5xx); so is a crash by signal, though a clip may have provoked it.
  */
@@ -85,8 +97,7 @@ export function programFailure(
   if (exitCode === 0) return null;
   if (NO_STREAM.test(log)) return new MediaError(MISSING_STREAM[wanted].code, MISSING_STREAM[wanted].message);
   if (NO_DECODER.test(log)) {
-    const medium = mediumInLog(outcome.log, wanted, demuxer);
-    return new MediaError("media_unsupported", `ffmpeg has no decoder for ${medium}: ${logExcerpt(log)}`);
+    return new MediaError("media_unsupported", `ffmpeg has no decoder for ${reasonIn(outcome.log, wanted, demuxer)}`);
   }
   if (UNKNOWN_OPTION.test(log)) {
     return new MediaError(

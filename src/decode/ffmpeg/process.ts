@@ -46,6 +46,12 @@ export const BASE_MEMORY_BYTES = 3.25 * 1024 ** 3;
 /** How long the thread blocks before other work gets a turn. */
 const WAIT_SLICE_MILLISECONDS = 5;
 
+/** The program, where there is one. @throws MediaError ffmpeg_unavailable */
+export function foundFfmpeg(path: string | null): string {
+  if (path !== null) return path;
+  throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
+}
+
 /**
  * Runs a program to its end. It is killed and reaped when anything goes wrong here.
  * @throws MediaError ffmpeg_unavailable, system_failed

@@ -5,8 +5,9 @@
 import { MediaError } from "../../errors.ts";
 import { UINT8, type VideoMetadata, videoHashHeader } from "../../tensor/index.ts";
 import { type DecodeContext, type DecodedTensor, type DecodeRoom, hashInRoom } from "../contract.ts";
+import { foundFfmpeg } from "../ffmpeg/process.ts";
 import { type PixelSize, scaledSize } from "../scaled_size.ts";
-import { sniffMedia } from "../sniff.ts";
+import { sniffedName, sniffMedia } from "../sniff.ts";
 import type { ClipSource, WantedFrames } from "./clip_source.ts";
 import { CHANNELS } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
@@ -14,7 +15,7 @@ import type { ClipFacts } from "./facts.ts";
 import { openFfmpegClip } from "./ffmpeg_clip.ts";
 import { frameWalk } from "./frame_walk.ts";
 import type { VideoSettings } from "./options.ts";
-import { requestedFrameCount, sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
+import { sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
 import { openWebpClip } from "./webp_clip.ts";
 
 export interface VideoDecodeOptions {
@@ -78,10 +79,9 @@ export function wantedFrames(
 ): WantedFrames {
   const { width, height, timeBase } = facts;
   const output = scaledSize({ width, height }, settings.max_pixels ?? Number.POSITIVE_INFINITY);
-  // Before frames are counted one by one: a header may promise any number.
-  if (!keyTimestamps) checkAllocation(requestedFrameCount(facts, settings), output, settings);
-  const { walk, count } = frameWalk(facts, settings, keyTimestamps);
-  checkAllocation(count, output, settings);
+  const { walk, count } = frameWalk(facts, settings, keyTimestamps, (frames) =>
+    checkAllocation(frames, output, settings),
+  );
   return {
     ...{ width, height, timeBase, output },
     ...walk,
@@ -102,12 +102,9 @@ function openClip(encoded: Uint8Array, program: string | null): Promise<ClipSour
   if (sniffed.kind === "image" && sniffed.format === "WebP") return openWebpClip(encoded);
   const isGif = sniffed.kind === "image" && sniffed.format === "Gif";
   if (sniffed.kind !== "container" && !isGif) {
-    const name = sniffed.kind === "image" ? `a ${sniffed.format} image` : sniffed.name;
-    throw new MediaError("media_unsupported", `not a video container that is decoded: ${name}`);
+    throw new MediaError("media_unsupported", `not a video container that is decoded: ${sniffedName(sniffed)}`);
   }
-  if (program === null)
-    throw new MediaError("ffmpeg_unavailable", "no ffmpeg was found: run the setup, or set FFMPEG_BIN");
-  return openFfmpegClip(encoded, sniffed.kind === "container" ? sniffed.demuxer : "gif", program);
+  return openFfmpegClip(encoded, sniffed.kind === "container" ? sniffed.demuxer : "gif", foundFfmpeg(program));
 }
 
 function checkAllocation(count: number, { width, height }: PixelSize, { limits }: VideoSettings): void {

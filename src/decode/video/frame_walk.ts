@@ -25,13 +25,15 @@ export interface FrameWalk {
 
 /**
  * @param keyTimestamps of the key frames; wanted only where these alone are sampled
+ * @param checkCount judges how many frames are asked for, before they are told one by one: a header may promise any number
  * @returns the walk, and how many frames were asked for: there are thresholds for those that can be found at all
- * @throws MediaError frame_count_invalid, no_frames, limit_exceeded, media_corrupt
+ * @throws MediaError frame_count_invalid, no_frames, limit_exceeded, media_corrupt, and what `checkCount` throws
  */
 export function frameWalk(
   facts: ClipFacts,
   settings: VideoSettings,
   keyTimestamps: readonly number[] | null,
+  checkCount: (count: number) => void,
 ): { readonly walk: FrameWalk; readonly count: number } {
   const whole = spanOf(facts, settings);
   const span = whole.isWhole
@@ -42,9 +44,12 @@ export function frameWalk(
     const inside = keyTimestamps.filter((time) => !span || (time >= span.start && time < span.end));
     if (inside.length === 0) throw new MediaError("no_frames", "Failed to decode any frames, there is no key frame");
     const count = Math.min(asked, inside.length);
-    const thresholds = evenIndices(count, inside.length, reachableFrames(count, facts)).map((at) => inside[at] ?? 0);
+    const reachable = reachableFrames(count, facts);
+    checkCount(count);
+    const thresholds = evenIndices(count, inside.length, reachable).map((at) => inside[at] ?? 0);
     return { walk: { thresholds, counts: "timestamps", span, isOfKeyFrames: true }, count };
   }
+  checkCount(asked);
   const reachable = reachableFrames(asked, facts);
   const walk =
     settings.sampling === "indices"

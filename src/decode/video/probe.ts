@@ -1,7 +1,7 @@
 /** Asking ffmpeg about a container: the packets of the default video stream, and what its first frame looks like. */
 import { createFile, type PrivateFile } from "../../../ffi/process.ts";
 import { MediaError } from "../../errors.ts";
-import { logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
+import { programFailure, reasonIn } from "../ffmpeg/log.ts";
 import { runProgram, writtenText } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { probeArguments } from "./command.ts";
@@ -52,8 +52,8 @@ export async function probeContainer(
   const packets = parsePackets(writtenText(list));
   if (!first || !packets) {
     const failure = programFailure(outcome, "video", demuxer);
-    const medium = mediumInLog(outcome.log, "video", demuxer);
-    throw failure ?? new MediaError("media_corrupt", `the clip cannot be read (${medium}: ${logExcerpt(outcome.log)})`);
+    const reason = reasonIn(outcome.log, "video", demuxer);
+    throw failure ?? new MediaError("media_corrupt", `the clip cannot be read (${reason})`);
   }
   if (!sameRational(first.timeBase, packets.timeBase)) {
     throw new MediaError("decoder_failed", "ffmpeg states two time bases for one stream");

@@ -1,6 +1,6 @@
 /** Whether what a run of ffmpeg gave is the clip's frames. */
 import { MediaError } from "../../errors.ts";
-import { hasTrouble, logExcerpt, mediumInLog, programFailure } from "../ffmpeg/log.ts";
+import { hasTrouble, notFfmpeg, programFailure, reasonIn } from "../ffmpeg/log.ts";
 import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { DecodeCommand } from "./command.ts";
 import { type GraphInput, graphInputs } from "./graph_inputs.ts";
@@ -24,7 +24,7 @@ export function judge(
   { strict, wanted }: { readonly strict: boolean; readonly wanted: number },
 ): void {
   checkPictures(outcome, expected);
-  const reason = (): string => `${mediumInLog(outcome.log, "video", expected.demuxer)}: ${logExcerpt(outcome.log)}`;
+  const reason = (): string => reasonIn(outcome.log, "video", expected.demuxer);
   const isFailed = outcome.signal !== null || outcome.exitCode !== 0;
   const failure = isFailed ? programFailure(outcome, "video", expected.demuxer) : null;
   if (failure && (found === 0 || failure.status !== 400)) throw failure;
@@ -32,9 +32,10 @@ export function judge(
     throw new MediaError("media_corrupt", `${found} of ${wanted} frames could be decoded (${reason()})`);
   }
   if (found > 0) return;
-  // At the log level it is run with, ffmpeg always says something.
-  if (outcome.log.trim() === "") throw new MediaError("ffmpeg_unavailable", "the ffmpeg program is no ffmpeg");
-  throw new MediaError("no_frames", `Failed to decode any frames, the video may be damaged (${reason()})`);
+  throw (
+    notFfmpeg(outcome.log) ??
+    new MediaError("no_frames", `Failed to decode any frames, the video may be damaged (${reason()})`)
+  );
 }
 
 function checkPictures({ log }: ProgramOutcome, { width, height, timeBase }: ExpectedPictures): void {

@@ -1,6 +1,6 @@
 /**
  * libvips, through sharp: JPEG (libjpeg-turbo's pixels, bit for bit), also inside TIFF, and the kinds of TIFF that the
- * other library does not know.
+ * other library does not know; animated WebP as clips; and pictures of any format that are to be scaled or converted.
  */
 import sharp, { type Sharp } from "sharp";
 import type { DecodableFormat } from "../header.ts";
