@@ -116,6 +116,11 @@ export const ERROR_CODES = {
     retryable: false,
     meaning: "an HTTP proxy is configured, and nobody said that it is trusted to check addresses",
   },
+  egress_proxy_failed: {
+    status: 500,
+    retryable: true,
+    meaning: "the HTTP proxy that is configured cannot be reached, or does not accept this server",
+  },
   decoder_crashed: {
     status: 500,
     retryable: true,

@@ -24,7 +24,9 @@ usage: nixl-media describe SOURCE… [--input FILE] [--image JSON] [--video JSON
 `;
 
 async function run([command, ...args]: string[]): Promise<number> {
-  if (args.includes("--help") || args.includes("-h")) return help();
+  const end = args.indexOf("--");
+  const flags = end < 0 ? args : args.slice(0, end); // behind it are sources, whatever they look like
+  if (flags.includes("--help") || flags.includes("-h")) return help();
   switch (command) {
     case "describe":
       return (await import("./describe.ts")).runDescribe(args);
@@ -46,8 +48,14 @@ async function run([command, ...args]: string[]): Promise<number> {
     case "-h":
       return help();
     default:
-      throw new MediaError("invalid_options", `${command ?? "no command"}: see nixl-media --help`);
+      throw new MediaError("invalid_options", `${noCommand(command)}: see nixl-media --help`);
   }
+}
+
+/** What was taken for a command may be a URL, credentials and all. */
+function noCommand(text: string | undefined): string {
+  if (text === undefined) return "no command";
+  return /^[\w-]{1,30}$/.test(text) ? text : "no such command";
 }
 
 function help(): number {

@@ -1,7 +1,7 @@
 /** What `describe` is given: paths and URLs, on the command line or one a line in a file. */
 import { readFile } from "node:fs/promises";
 import { MediaError } from "../errors.ts";
-import { isDataUrl, type MediaSource } from "../fetch/index.ts";
+import { isDataUrl, type MediaSource, shownPath } from "../fetch/index.ts";
 
 /** One medium that is to be described. */
 export interface Source {
@@ -10,16 +10,22 @@ export interface Source {
   readonly label: string;
 }
 
-/** Schemes that make a URL of an argument; a file whose name begins like that is given as `./http:…`. */
-const URL_SCHEME = /^(https?|data|file):/i;
+/**
+ * What makes a URL of an argument, white space before it or not; a file whose name begins like that is given as `./http:…`. Schemes
+ * that cannot be loaded are refused as such: as a path, what they carry would be shown.
+ */
+const URL_SCHEME = /^\s*((https?|data|file):|[a-z][a-z\d+.-]*:\/\/)/i;
+/** Some editors begin a file with it. */
+const BYTE_ORDER_MARK = /^\ufeff/;
 /** What a message shows of a data URL's media type, and of any other URL, characters. */
 const MOST_TYPE_CHARACTERS = 60;
 const MOST_LABEL_CHARACTERS = 200;
 
-/** @param argument a path, or a URL of one of the schemes that can be loaded */
+/** @param argument a path or a URL */
 export function sourceOf(argument: string): Source {
-  if (!URL_SCHEME.test(argument)) return { source: { path: argument }, label: argument };
-  return { source: argument, label: isDataUrl(argument) ? labelOfDataUrl(argument) : labelOfUrl(argument) };
+  if (!URL_SCHEME.test(argument)) return { source: { path: argument }, label: shownPath(argument) };
+  const url = argument.trim();
+  return { source: url, label: isDataUrl(url) ? labelOfDataUrl(url) : labelOfUrl(url) };
 }
 
 /** The sources in a file, one a line; empty lines are none. @throws MediaError file_unreadable */
@@ -29,9 +35,10 @@ export async function readSources(path: string): Promise<Source[]> {
     text = await readFile(path, "utf8");
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? "unknown error";
-    throw new MediaError("file_unreadable", `${path} cannot be read (${code})`, { cause });
+    throw new MediaError("file_unreadable", `${shownPath(path)} cannot be read (${code})`, { cause });
   }
   return text
+    .replace(BYTE_ORDER_MARK, "")
     .split(/\r?\n/)
     .filter((line) => line.trim() !== "")
     .map(sourceOf);

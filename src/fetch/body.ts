@@ -21,20 +21,15 @@ const DECODED_CHUNK_BYTES = 64 * 1024;
  * cost far more time than they carry; origins that send a file line by line stay well below.
  */
 const MOST_WRAPPING = { share: 1 / 8, bytes: 256 * 1024 };
-/** RFC 9659: no decoder on the web needs to keep more, 8 MiB. */
-const ZSTD_WINDOW_LOG = 23;
-
-/** Nobody asked for these, but some origins send them all the same. */
+/**
+ * Nobody asked for these, but some origins send them all the same. Not zstd: Bun's decoder takes a frame that is cut off for a
+ * whole one.
+ */
 const DECODERS: Readonly<Record<string, () => NodeJS.ReadWriteStream>> = {
   gzip: () => zlib.createGunzip({ chunkSize: DECODED_CHUNK_BYTES }),
   "x-gzip": () => zlib.createGunzip({ chunkSize: DECODED_CHUNK_BYTES }),
   deflate: () => zlib.createInflate({ chunkSize: DECODED_CHUNK_BYTES }),
   br: () => zlib.createBrotliDecompress({ chunkSize: DECODED_CHUNK_BYTES }),
-  zstd: () =>
-    zlib.createZstdDecompress({
-      chunkSize: DECODED_CHUNK_BYTES,
-      params: { [zlib.constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG },
-    }),
 };
 
 /** An answer whose body is still to come, and the connection over which it comes. */
@@ -73,7 +68,8 @@ export async function readBody(
   try {
     await (decoder ? pipeline(received, decoder, sink) : pipeline(received, sink));
     clock.signal.throwIfAborted();
-    if (!response.message.complete) throw new MediaError("fetch_failed", `${shownHost(url)} broke off`);
+    const isWhole = response.message.complete && (isDelimited(response.message) || !response.stream.isBroken);
+    if (!isWhole) throw new MediaError("fetch_failed", `${shownHost(url)} broke off`);
     clock.rest();
     return { encoded: collector.finish(), sha256: hash ? hash.digest("hex") : null };
   } catch (error) {
@@ -101,17 +97,26 @@ async function* capped(
   }
 }
 
-/** Null when the content is sent as it is. */
+/** Whether an answer says itself where it ends; any other one ends with its connection. */
+function isDelimited(message: IncomingMessage): boolean {
+  return announcedBytes(message) !== null || transferCoding(message) === "chunked";
+}
+
+function transferCoding({ headers }: IncomingMessage): string {
+  return (headers["transfer-encoding"] ?? "identity").trim().toLowerCase();
+}
+
+/** Null when the content is sent as it is. @throws MediaError fetch_failed when nothing here undoes what was done to it */
 function contentDecoder(response: IncomingMessage, url: URL): NodeJS.ReadWriteStream | null {
+  // The parser undoes chunks, and passes content in any other coding as it is.
+  const transfer = transferCoding(response);
+  if (transfer !== "chunked" && transfer !== "identity") {
+    throw new MediaError("fetch_failed", `${shownHost(url)} sends its content in a transfer coding that is not known`);
+  }
   const encoding = (response.headers["content-encoding"] ?? "").trim().toLowerCase();
   if (encoding === "" || encoding === "identity") return null;
   // One encoding at most: several in a row have no use but to unpack a bomb inside a bomb.
   const create = Object.hasOwn(DECODERS, encoding) ? DECODERS[encoding] : undefined;
-  // Bun's zstd decoder takes a frame that is cut off for a whole one, and an answer that ends with its connection may be cut off.
-  const isDelimited = "content-length" in response.headers || "transfer-encoding" in response.headers;
-  if (encoding === "zstd" && !isDelimited) {
-    throw new MediaError("fetch_failed", `${shownHost(url)} sends zstd content without saying where it ends`);
-  }
   if (create) return create();
   throw new MediaError("fetch_failed", `${shownHost(url)} sends its content in an encoding that it was not asked for`);
 }

@@ -1,10 +1,10 @@
 /** One connection for one request, to an address that was judged or to a proxy; nothing is kept alive. */
 import http from "node:http";
-import net, { type Socket } from "node:net";
+import net, { isIPv6, type Socket } from "node:net";
 import tls, { type SecureContext } from "node:tls";
 import { bareHost, isAddress } from "./addresses.ts";
 import type { FetchClock } from "./clock.ts";
-import { fetchFailure } from "./failures.ts";
+import { fetchFailure, proxyFailure } from "./failures.ts";
 import { PacedStream } from "./paced_stream.ts";
 import { tunnelThrough } from "./proxy.ts";
 
@@ -15,6 +15,8 @@ const NEXT_ADDRESS_MS = 3000;
 const MOST_HEADER_BYTES = 16 * 1024;
 /** Answers of status 1xx before the real one. */
 const MOST_INTERIM_ANSWERS = 8;
+/** All that may come before an answer's header has ended; the parser skips blank lines without counting them. */
+const MOST_BYTES_BEFORE_ANSWER = (MOST_INTERIM_ANSWERS + 2) * MOST_HEADER_BYTES;
 
 /** Where a request goes. Addresses are never names, so that nothing is looked up behind the judge's back. */
 export type Route = { readonly addresses: readonly string[] } | { readonly proxy: URL };
@@ -28,7 +30,7 @@ export interface Connection extends Disposable {
  * Connects, and for https checks the certificate against the URL's host. Addresses are tried one after the other until one
  * accepts a connection; what fails later is final.
  * @param trust of the authorities; undefined: those built in
- * @throws MediaError fetch_failed, system_failed, or the clock's
+ * @throws MediaError fetch_failed, egress_proxy_failed, system_failed, or the clock's
  */
 export async function connect(
   url: URL,
@@ -74,7 +76,9 @@ async function dialFirst(url: URL, addresses: readonly string[], clock: FetchClo
       return await dialed(address, port, clock, isLast ? null : NEXT_ADDRESS_MS);
     } catch (error) {
       clock.signal.throwIfAborted();
-      failure = error;
+      // On a machine without IPv6, such an address is merely out of reach: ports to come from are short for IPv4 at first.
+      const isOutOfReach = isIPv6(address) && (error as { code?: unknown }).code === "EADDRNOTAVAIL";
+      failure = isOutOfReach ? coded("ENETUNREACH", "no IPv6 here") : error;
     }
   }
   throw failure;
@@ -82,8 +86,13 @@ async function dialFirst(url: URL, addresses: readonly string[], clock: FetchClo
 
 async function dialProxy(proxy: URL, trust: SecureContext | undefined, clock: FetchClock): Promise<Socket> {
   const host = bareHost(proxy.hostname);
-  const socket = await dialed(host, portOf(proxy), clock, null);
-  return proxy.protocol === "https:" ? secured(socket, host, trust, clock) : socket;
+  try {
+    const socket = await dialed(host, portOf(proxy), clock, null);
+    return proxy.protocol === "https:" ? await secured(socket, host, trust, clock) : socket;
+  } catch (error) {
+    clock.signal.throwIfAborted();
+    throw proxyFailure(error);
+  }
 }
 
 /** @param limitMs after which it is given up; null: the clock's limits only */
@@ -153,16 +162,18 @@ export async function request(
     interim += 1;
     if (interim > MOST_INTERIM_ANSWERS) sent.destroy(coded("HPE_INTERIM", "too many interim answers"));
   });
-  sent.on("error", reject); // of no interest any more once there is an answer: that one fails too
+  sent.on("error", reject); // once there is an answer, whoever reads it asks the stream whether it broke
   sent.on("close", () => reject(coded("ECONNRESET", "closed")));
   sent.on("response", (response) => {
     response.on("error", () => {}); // whoever reads it hears of it too; when nobody does, it is nobody's
     resolve(response);
   });
   using _ = clock.onEnd(() => reject(clock.signal.reason));
+  connection.stream.allow(MOST_BYTES_BEFORE_ANSWER);
   sent.end();
   try {
     const response = await promise;
+    connection.stream.allow(Number.POSITIVE_INFINITY);
     clock.touch();
     return response;
   } catch (error) {

@@ -3,8 +3,16 @@ import { closeSync, openSync } from "node:fs";
 import { MediaError } from "../errors.ts";
 import { shownHost } from "./url_policy.ts";
 
-/** Codes of this machine's own trouble. */
-const SYSTEM_CODES: ReadonlySet<string> = new Set(["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "ENOSPC", "EAGAIN"]);
+/** Codes of this machine's own trouble; the last one is what connecting says when no port is free. */
+const SYSTEM_CODES: ReadonlySet<string> = new Set([
+  "EMFILE",
+  "ENFILE",
+  "ENOMEM",
+  "ENOBUFS",
+  "ENOSPC",
+  "EAGAIN",
+  "EADDRNOTAVAIL",
+]);
 
 /** Reasons in words, by code or its beginning. */
 const REASONS: readonly (readonly [code: string, reason: string])[] = [
@@ -23,24 +31,32 @@ const REASONS: readonly (readonly [code: string, reason: string])[] = [
   ["UNABLE_TO_", "its certificate is not from a trusted authority"],
   ["Z_", "its content is damaged"],
   ["ERR__ERROR_FORMAT", "its content is damaged"],
-  ["ZSTD_error", "its content is damaged"],
-  ["ERR_ZSTD", "its content is damaged"],
   ["ERR_BROTLI", "its content is damaged"],
 ];
 
 /** A failure of the network, or of this machine when it is that: 4xx is the origin's fault, 5xx is ours. */
 export function fetchFailure(url: URL, cause: unknown): MediaError {
   if (cause instanceof MediaError) return cause;
-  const code = codeOf(cause);
-  if (SYSTEM_CODES.has(code) || isOutOfDescriptors()) return systemFailure(code, cause);
-  const reason = REASONS.find(([start]) => code.startsWith(start))?.[1] ?? "the connection failed";
-  return new MediaError("fetch_failed", `${shownHost(url)} cannot be fetched from: ${reason} (${code})`, { cause });
+  return (
+    systemFailure(cause) ??
+    new MediaError("fetch_failed", `${shownHost(url)} cannot be fetched from: ${reasonOf(cause)}`, { cause })
+  );
+}
+
+/** A failure on the way to the proxy that is configured: no medium's fault. Which proxy it is, is nothing for strangers. */
+export function proxyFailure(cause: unknown): MediaError {
+  if (cause instanceof MediaError) return cause;
+  return (
+    systemFailure(cause) ??
+    new MediaError("egress_proxy_failed", `The proxy cannot be used: ${reasonOf(cause)}`, { cause })
+  );
 }
 
 /** A name that could not be looked up. */
 export function resolveFailure(url: URL, cause: unknown): MediaError {
-  const code = codeOf(cause).replace(/^DNS_/, "");
-  if (SYSTEM_CODES.has(code) || isOutOfDescriptors()) return systemFailure(code, cause);
+  const own = systemFailure(cause);
+  if (own) return own;
+  const code = lookupCode(cause);
   const isUnknown = code === "ENOTFOUND" || code === "ENODATA";
   const reason = isUnknown ? "is not found" : `cannot be looked up (${code})`;
   return new MediaError("fetch_failed", `The name ${shownHost(url)} ${reason}`, { cause });
@@ -52,7 +68,21 @@ function codeOf(error: unknown): string {
   return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "unknown reason";
 }
 
-function systemFailure(code: string, cause: unknown): MediaError {
+/** As the resolver of Node names it; c-ares has a prefix of its own for Bun. */
+function lookupCode(error: unknown): string {
+  return codeOf(error).replace(/^DNS_/, "");
+}
+
+function reasonOf(cause: unknown): string {
+  const code = codeOf(cause);
+  const reason = REASONS.find(([start]) => code.startsWith(start))?.[1] ?? "the connection failed";
+  return `${reason} (${code})`;
+}
+
+/** Null when it is not this machine that failed. */
+function systemFailure(cause: unknown): MediaError | null {
+  const code = lookupCode(cause);
+  if (!SYSTEM_CODES.has(code) && !isOutOfDescriptors()) return null;
   return new MediaError("system_failed", `The system has no means for another fetch (${code})`, { cause });
 }
 

@@ -7,7 +7,7 @@ import type { FetchClock } from "./clock.ts";
 import { type Connection, connect, type Route, request } from "./connection.ts";
 import type { FetchedMedium, HttpAnswer, NotModified, Validators } from "./medium.ts";
 import type { FetchPolicy } from "./policy.ts";
-import { proxyCredentials, proxyFor } from "./proxy.ts";
+import { credentialsRefused, proxyCredentials, proxyFor } from "./proxy.ts";
 import { judgedAddresses, type Resolver } from "./resolver.ts";
 import type { SpoolBudget } from "./spool_budget.ts";
 import type { Turns } from "./turns.ts";
@@ -68,6 +68,7 @@ export async function fetchHttp(
     using connection = await connect(current, route, context.trust, clock);
     const validators = current.href === (job.validators?.url ?? url.href) ? job.validators : undefined;
     const message = await ask(connection, current, route, validators, context, clock);
+    if (message.statusCode === 407 && "proxy" in route && current.protocol === "http:") throw credentialsRefused();
     const target = redirectTarget(message, current);
     const hop = { ...job, validators };
     if (!target) return await outcome({ message, stream: connection.stream }, current, redirects, hop, clock);

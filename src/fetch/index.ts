@@ -1,6 +1,7 @@
 /** From a source to an encoded medium, under a policy: {@link MediaFetcher} is the one way in. */
 export { isDataUrl } from "./data_url.ts";
 export { fetchPolicyFromEnv } from "./environment.ts";
+export { shownPath } from "./local_file.ts";
 export { MediaFetcher } from "./media_fetcher.ts";
 export type {
   FetchedMedium,

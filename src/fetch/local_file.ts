@@ -18,6 +18,14 @@ const O_PATH = 0o10000000;
 /** Codes of this machine's own trouble, whatever the file is. */
 const SYSTEM_CODES: ReadonlySet<string> = new Set(["EMFILE", "ENFILE", "ENOMEM", "EIO"]);
 
+/** What messages show of a path, characters; text that is longer may well be no path but somebody's payload. */
+const MOST_PATH_CHARACTERS = 200;
+
+/** A path as messages name it. */
+export function shownPath(path: string): string {
+  return path.length <= MOST_PATH_CHARACTERS ? path : `${path.slice(0, MOST_PATH_CHARACTERS / 4)}…`;
+}
+
 /**
  * A regular file: small ones as bytes, larger ones open, to be disposed of by the caller. What is changed in the file until it
  * is decoded is decoded as changed; one that is made shorter costs the decoder. The path is never one out of a request.
@@ -26,13 +34,12 @@ const SYSTEM_CODES: ReadonlySet<string> = new Set(["EMFILE", "ENFILE", "ENOMEM",
 export async function readLocalFile(path: string, maximumBytes: number): Promise<EncodedMedium> {
   try {
     // Before it is opened: opening a pipe waits for whoever writes to it.
-    if (!(await stat(path)).isFile()) throw notRegular(path);
-    return await readOpened(await open(path), maximumBytes, path);
+    if (!(await stat(path)).isFile()) throw notRegular(shownPath(path));
+    return await readOpened(await open(path), maximumBytes, shownPath(path));
   } catch (cause) {
     if (cause instanceof MediaError) throw cause;
-    throw (
-      systemFailure(cause) ?? new MediaError("file_unreadable", `${path} cannot be read (${codeOf(cause)})`, { cause })
-    );
+    const message = `${shownPath(path)} cannot be read (${codeOf(cause)})`;
+    throw systemFailure(cause) ?? new MediaError("file_unreadable", message, { cause });
   }
 }
 

@@ -9,7 +9,7 @@ export type MediaSource = Uint8Array | ArrayBuffer | { readonly path: string } |
 export type MediaKind = "image" | "video" | "audio";
 
 /** What a header field may hold; these values come from origins. */
-const fieldValue = z.string().regex(/^[\x20-\x7e\x80-\xff]*$/, "no text for a header field");
+const fieldValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, "no text for a header field");
 
 const validatorsSchema = z.strictObject({
   url: z

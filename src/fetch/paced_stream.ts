@@ -17,6 +17,8 @@ export class PacedStream extends Duplex {
   #isWanted = false;
   #isScheduled = false;
   #isOver = false;
+  #isBroken = false;
+  #allowance = Number.POSITIVE_INFINITY;
 
   constructor(socket: Socket) {
     super({ readableHighWaterMark: SERVING_BYTES });
@@ -27,13 +29,28 @@ export class PacedStream extends Duplex {
       this.#schedule();
     });
     socket.on("end", () => this.#finish());
-    socket.on("error", (error) => this.destroy(error));
-    socket.on("close", () => this.#finish());
+    socket.on("error", (error) => this.#break(error));
+    socket.on("close", () => {
+      if (!this.#isOver) this.#break(Object.assign(new Error("closed"), { code: "ECONNRESET" }));
+    });
   }
 
   /** Bytes that have been passed on so far, headers and wrapping included. */
   get served(): number {
     return this.#served;
+  }
+
+  /**
+   * Whether the connection was reset, or closed without its end having been said. Of an answer that ends with its connection,
+   * Bun's HTTP client then says that it is complete all the same.
+   */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** @param byteLength that may be served from now on; more is a failure with the code `HPE_HEADER_OVERFLOW` */
+  allow(byteLength: number): void {
+    this.#allowance = this.#served + byteLength;
   }
 
   override _read(): void {
@@ -65,12 +82,21 @@ export class PacedStream extends Duplex {
       const serving = this.#rest.subarray(0, SERVING_BYTES);
       this.#rest = this.#rest.subarray(SERVING_BYTES);
       this.#served += serving.byteLength;
+      if (this.#served > this.#allowance) {
+        this.destroy(Object.assign(new Error("no end of the header"), { code: "HPE_HEADER_OVERFLOW" }));
+        return;
+      }
       this.#isWanted = false;
       if (this.push(serving)) this.#isWanted = true;
     }
     if (this.#rest.byteLength > 0) this.#schedule();
     else if (this.#isOver) this.push(null);
     else this.#socket.resume();
+  }
+
+  #break(error: Error): void {
+    this.#isBroken = true;
+    this.destroy(error);
   }
 
   #finish(): void {

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { getProxyForUrl } from "proxy-from-env";
 import { MediaError } from "../errors.ts";
 import type { FetchClock } from "./clock.ts";
+import { proxyFailure } from "./failures.ts";
 import { shownHost } from "./url_policy.ts";
 
 /**
@@ -34,7 +35,12 @@ export function proxyCredentials(proxy: URL): Record<string, string> {
   return { "proxy-authorization": `Basic ${Buffer.from(plain).toString("base64")}` };
 }
 
-/** Has a proxy connect to a URL's host. @throws MediaError fetch_failed, or what the connection fails with */
+/** The proxy wants other credentials than it was given, or some at all. */
+export function credentialsRefused(): MediaError {
+  return new MediaError("egress_proxy_failed", "The proxy does not accept this server's credentials (status 407)");
+}
+
+/** Has a proxy connect to a URL's host. @throws MediaError fetch_failed, egress_proxy_failed, system_failed, or the clock's */
 export async function tunnelThrough(socket: Socket, proxy: URL, url: URL, clock: FetchClock): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
   const authority = `${url.hostname}:${url.port || 443}`;
@@ -46,14 +52,18 @@ export async function tunnelThrough(socket: Socket, proxy: URL, url: URL, clock:
     createConnection: () => socket,
   });
   const refuse = (status: number | undefined): void =>
-    reject(new MediaError("fetch_failed", `The proxy does not connect to ${shownHost(url)}: status ${status}`));
+    reject(
+      status === 407
+        ? credentialsRefused()
+        : new MediaError("fetch_failed", `The proxy does not connect to ${shownHost(url)}: status ${status}`),
+    );
   asked.on("connect", (answer, tunnel: Socket) => {
     if (answer.statusCode === 200) resolve(tunnel);
     else refuse(answer.statusCode);
   });
   asked.on("response", (answer) => refuse(answer.statusCode));
-  asked.on("error", reject);
-  asked.on("close", () => reject(new MediaError("fetch_failed", "The proxy broke off")));
+  asked.on("error", (error) => reject(proxyFailure(error)));
+  asked.on("close", () => reject(new MediaError("egress_proxy_failed", "The proxy broke off")));
   using _ = clock.onEnd(() => reject(clock.signal.reason));
   asked.end();
   return await promise;

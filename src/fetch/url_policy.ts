@@ -30,6 +30,7 @@ export class UrlPolicy {
     // What the parser drops as empty ("http://@host/", "http://:@host/") is no credential.
     if (url.username !== "" || url.password !== "") throw refused("URLs with credentials are not fetched");
     if (url.port !== "" && !policy.allow_direct_port) throw refused("URLs with a port of their own are not fetched");
+    if (url.port === "0") throw new MediaError("url_invalid", "The URL's port is none");
     const host = bareHost(url.hostname);
     if (host === "" || host.includes("..")) throw new MediaError("url_invalid", "The URL's host is no name");
     if (isAddress(host)) {

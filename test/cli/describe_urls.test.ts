@@ -115,12 +115,16 @@ describe("a URL that fails is one line on stderr with the code, exit code 1, and
     ["no URL", () => "http://secret@[", "http:…: ", "url_invalid"],
     ["bad base64", () => "data:image/png;base64,secret!!!", "data:image/png;base64,…: ", "data_url_invalid"],
     ["no base64", () => "data:text/plain,secret", "data:text/plain,…: ", "data_url_invalid"],
+    ["no scheme that can be loaded", () => "s3://key:secret@bucket/a?secret", "s3://bucket/a…: ", "url_refused"],
+    ["white space first", () => "  data:image/png;base64,secret!!!", "data:image/png;base64,…: ", "data_url_invalid"],
+    ["too long for a path", () => `A${"A".repeat(300)}secret`, `${"A".repeat(50)}…: `, "file_unreadable"],
     ["too large", () => `data:;base64,${"secret".repeat(300_000)}`, "data:;base64,…: ", "media_too_large"],
   ];
 
   test("each, with the others going on", async () => {
     const list = join(folder, "failures");
-    writeFileSync(list, [...failures.map(([, url]) => url()), dataUrl].join("\n"));
+    // A byte order mark would make a path of the first one.
+    writeFileSync(list, `\ufeff${[...failures.map(([, url]) => url()), dataUrl].join("\n")}`);
     const run = await runCli(["describe", "--allow-internal", "--no-hold", "--input", list], {
       env: { DYN_MM_MAX_DATA_URL_MB: "1", DYN_MM_ALLOW_INTERNAL: "0" },
     });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { sourceOf } from "../../src/cli/sources.ts";
 
 describe("what is given on the command line", () => {
-  test.each(["photo.jpg", "./http:photo", "/data/a.png", "ftp://host/a", "C:\\a", "data", "-", "https"])(
+  test.each(["photo.jpg", "./http:photo", "/data/a.png", " a.png", "C:\\a", "data", "-", "https"])(
     "is a path: %s",
     (argument) => {
       expect(sourceOf(argument)).toEqual({ source: { path: argument }, label: argument });
@@ -18,6 +18,8 @@ describe("what is given on the command line", () => {
     ["FILE:/data/a", "file:///data/a"],
     ["http://user:password@[/a?secret", "http:…"],
     ["https:", "https:…"],
+    ["s3://key:secret@bucket/a?secret", "s3://bucket/a…"],
+    ["x-store.v1+tls://key:secret@bucket", "x-store.v1+tls://bucket"],
     [`https://host/${"a".repeat(200)}`, `https://host/${"a".repeat(187)}…`],
     ["data:image/png;base64,secret", "data:image/png;base64,…"],
     ["data:secret", "data:…"],

@@ -18,7 +18,6 @@ const ENCODERS: Record<string, (bytes: Uint8Array) => Uint8Array> = {
   GZip: zlib.gzipSync,
   deflate: zlib.deflateSync,
   br: zlib.brotliCompressSync,
-  zstd: zlib.zstdCompressSync,
   identity: (bytes) => bytes,
 };
 
@@ -57,9 +56,17 @@ describe("a body", () => {
     expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({ code: "fetch_failed", status: 400 });
   });
 
-  test.each(["gzip", "deflate", "br", "zstd"])("that is no %s, though it says so, has failed", async (encoding) => {
+  test.each(["gzip", "deflate", "br"])("that is no %s, though it says so, has failed", async (encoding) => {
     using origin = await startFixedOrigin(answer(noise(1000), { headers: { "content-encoding": encoding } }));
     expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({ code: "fetch_failed", status: 400 });
+  });
+
+  test("in zstd has failed: that it is cut off would not be noticed", async () => {
+    const whole = zlib.zstdCompressSync(noise(300_000));
+    for (const bytes of [whole, whole.subarray(0, 200_000)]) {
+      using origin = await startFixedOrigin(answer(bytes, { headers: { "content-encoding": "zstd" } }));
+      expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({ code: "fetch_failed", status: 400 });
+    }
   });
 
   test.each(["compress", "gzip, gzip", "gzip, br", "constructor", "aws-chunked"])(
@@ -180,22 +187,19 @@ describe("the limit of a medium", () => {
     await eventually("the connection is closed", () => origin.open === 0);
   });
 
-  test.each(["gzip", "deflate", "br", "zstd"])(
-    "holds for what %s unpacks to, and memory stays flat",
-    async (encoding) => {
-      const bomb = ENCODERS[encoding]?.(new Uint8Array(64 * MEBIBYTE)) ?? new Uint8Array();
-      expect(bomb.byteLength).toBeLessThan(100_000);
-      using origin = await startFixedOrigin(answer(bomb, { headers: { "content-encoding": encoding } }));
-      Bun.gc(true);
-      const before = process.memoryUsage.rss();
-      for (let i = 0; i < 5; i += 1) {
-        expect(await refusal(fetcher.fetch(origin.url(), { kind: "image" }))).toMatchObject({
-          code: "media_too_large",
-        });
-      }
-      expect(process.memoryUsage.rss() - before).toBeLessThan(32 * MEBIBYTE);
-    },
-  );
+  test.each(["gzip", "deflate", "br"])("holds for what %s unpacks to, and memory stays flat", async (encoding) => {
+    const bomb = ENCODERS[encoding]?.(new Uint8Array(64 * MEBIBYTE)) ?? new Uint8Array();
+    expect(bomb.byteLength).toBeLessThan(100_000);
+    using origin = await startFixedOrigin(answer(bomb, { headers: { "content-encoding": encoding } }));
+    Bun.gc(true);
+    const before = process.memoryUsage.rss();
+    for (let i = 0; i < 5; i += 1) {
+      expect(await refusal(fetcher.fetch(origin.url(), { kind: "image" }))).toMatchObject({
+        code: "media_too_large",
+      });
+    }
+    expect(process.memoryUsage.rss() - before).toBeLessThan(32 * MEBIBYTE);
+  });
 
   test("holds for packed bytes too, whatever they unpack to", async () => {
     // Empty blocks: endless gzip that unpacks to nothing.

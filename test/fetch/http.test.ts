@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { closeSync, openSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 import { isEncodedFile } from "../../src/encoded.ts";
 import { type FetchedMedium, MediaFetcher } from "../../src/fetch/index.ts";
 import {
@@ -152,6 +153,43 @@ describe("an origin that", () => {
     });
     expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({ code: "fetch_failed", status: 400 });
     expect(origin.connections).toBe(1);
+  });
+
+  test.each([
+    ["plain", {}, Buffer.alloc(300_000, "x")],
+    ["packed, which is whole", { "content-encoding": "gzip" }, gzipSync("bytes")],
+    ["in a transfer coding of no meaning", { "transfer-encoding": "identity" }, Buffer.from("bytes")],
+  ])("resets the connection after an answer without a length, %s, has failed", async (_, headers, body) => {
+    using origin = await startOrigin((socket) => {
+      const whole = answer(body, { headers: { "content-length": null, ...headers } });
+      socket.write(whole, () => setTimeout(() => socket.resetAndDestroy(), 50)); // when it has been read
+    });
+    expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({ code: "fetch_failed", status: 400 });
+    await eventually("the connection is closed", () => origin.open === 0);
+  });
+
+  test("resets the connection after an answer that said its length, and was whole, has given it", async () => {
+    using origin = await startOrigin((socket) => {
+      socket.write(answer("bytes"), () => setTimeout(() => socket.resetAndDestroy(), 50));
+    });
+    expect(textOf(await fetcher.fetch(origin.url()))).toBe("bytes");
+  });
+
+  test.each(["gzip, chunked", "gzip", "xchunked"])(
+    "sends its content in the transfer coding %p has failed",
+    async (coding) => {
+      const headers = { "content-length": null, "transfer-encoding": coding };
+      expect(await refusalOf(answer("5\r\nbytes\r\n0\r\n\r\n", { headers }))).toMatchObject({ code: "fetch_failed" });
+    },
+  );
+
+  test("sends blank lines and no answer has failed, soon", async () => {
+    using origin = await startOrigin((socket) => sendEndlessly(socket, Buffer.from("\r\n".repeat(1000))));
+    expect(await refusal(fetcher.fetch(origin.url()))).toMatchObject({
+      code: "fetch_failed",
+      message: expect.stringContaining("its header is too long"),
+    });
+    await eventually("the connection is closed", () => origin.open === 0);
   });
 
   test.each([

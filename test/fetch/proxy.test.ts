@@ -120,16 +120,28 @@ describe("a proxy that is configured", () => {
     const gone = await startProxy();
     gone[Symbol.dispose]();
     using fetcher = trusting({ idle_timeout: 0.2 });
-    for (const [proxy, code] of [
-      [refusing, "fetch_failed"],
-      [closing, "fetch_failed"],
-      [silent, "fetch_timeout"],
-      [gone, "fetch_failed"],
+    for (const [proxy, code, status] of [
+      [refusing, "fetch_failed", 400],
+      [closing, "egress_proxy_failed", 500],
+      [silent, "fetch_timeout", 400],
+      [gone, "egress_proxy_failed", 500],
     ] as const) {
       process.env.ALL_PROXY = proxy.url();
-      expect(await refusal(fetcher.fetch("https://example.com/secret"))).toMatchObject({ code, status: 400 });
+      expect(await refusal(fetcher.fetch("https://example.com/secret"))).toMatchObject({ code, status });
       await eventually("the connection is closed", () => proxy.open === 0);
     }
+    expect(await refusal(fetcher.fetch("http://example.com/secret"))).toMatchObject({ code: "egress_proxy_failed" });
+  });
+
+  test.each(["http", "https"])("and does not accept this server has failed, and no origin has: %s", async (scheme) => {
+    using proxy = await startFixedOrigin(answer("", { status: 407 }));
+    process.env.ALL_PROXY = `http://name:password@127.0.0.1:${proxy.port}`;
+    using fetcher = trusting();
+    const error = await refusal(fetcher.fetch(`${scheme}://example.com/secret`));
+    expect(error).toMatchObject({ code: "egress_proxy_failed", status: 500, retryable: true });
+    expect(error.message).toContain("The proxy");
+    expect(error.message).not.toMatch(/password|secret|127/);
+    await eventually("the connection is closed", () => proxy.open === 0);
   });
 
   test("of another kind is refused", async () => {

@@ -120,3 +120,7 @@ describe("under the default policy", () => {
 test("names that nobody answers for hold up neither files nor each other, and are given up in time", () => {
   expect(report.ended).toEqual(["file", ...Array.from({ length: 32 }, () => "fetch_timeout")]);
 });
+
+test("that no port is left to connect from is this machine's fault", () => {
+  expect(report.withoutPorts).toBe("system_failed 500");
+});

@@ -54,14 +54,17 @@ describe("a URL is refused", () => {
     expect(verdict(url)).toBe("url_refused");
   });
 
-  test.each([
-    "http://example.com:8080/",
-    "https://example.com:80/",
-    "http://example.com:443/",
-    "http://example.com:0/",
-  ])("for its port: %s", (url) => {
-    expect(verdict(url)).toBe("url_refused");
-    expect(verdict(url, { allow_direct_port: true })).toBeNull();
+  test.each(["http://example.com:8080/", "https://example.com:80/", "http://example.com:443/"])(
+    "for its port: %s",
+    (url) => {
+      expect(verdict(url)).toBe("url_refused");
+      expect(verdict(url, { allow_direct_port: true })).toBeNull();
+    },
+  );
+
+  test("for a port that nothing can listen on", () => {
+    expect(verdict("http://example.com:0/")).toBe("url_refused");
+    expect(verdict("http://example.com:0/", { allow_direct_port: true })).toBe("url_invalid");
   });
 
   const disguised = [

@@ -45,17 +45,20 @@ describe("when HTTP is honoured", () => {
     expect(loader.stats.cache.misses).toBe(1); // the bytes are the same
   });
 
-  test("an origin is asked with the ETag that it gave, and what is current is not decoded again", async () => {
-    await using loader = await MediaLoader.create(HONOURED);
-    const headers = { etag: '"v1"', "cache-control": "no-cache" };
-    using origin = await startOrigin((socket, request) => {
-      const isCurrent = request.toLowerCase().includes('if-none-match: "v1"');
-      socket.end(isCurrent ? answer("", { status: 304, headers }) : answer(red, { headers }));
-    });
-    await loadInTurn(loader, origin.url(), 3);
-    expect(origin.requests.map((request) => /if-none-match/i.test(request))).toEqual([false, true, true]);
-    expect(loader.stats.cache).toMatchObject({ misses: 1, hits: 2, revalidated: 2 });
-  });
+  test.each(['"v1"', 'W/"v1"', '"with\ttab"', '"caf\u00e9"', "without quotes"])(
+    "an origin is asked with the ETag that it gave, and what is current is not decoded again: %j",
+    async (etag) => {
+      await using loader = await MediaLoader.create(HONOURED);
+      const headers = { etag, "cache-control": "no-cache" };
+      using origin = await startOrigin((socket, request) => {
+        const isCurrent = request.toLowerCase().includes(`if-none-match: ${etag}\r\n`.toLowerCase());
+        socket.end(isCurrent ? answer("", { status: 304, headers }) : answer(red, { headers }));
+      });
+      await loadInTurn(loader, origin.url(), 3);
+      expect(origin.requests.map((request) => /if-none-match/i.test(request))).toEqual([false, true, true]);
+      expect(loader.stats.cache).toMatchObject({ misses: 1, hits: 2, revalidated: 2 });
+    },
+  );
 
   test("a 304 that says for how long makes the copy fresh again", async () => {
     await using loader = await MediaLoader.create(HONOURED);

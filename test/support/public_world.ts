@@ -3,8 +3,10 @@
  * inside, and a name server that rebinds. Fetches under the default policy and prints, as JSON, what came of each URL and who was
  * connected to. To be started with `unshare --net --mount`.
  */
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MediaError } from "../../src/errors.ts";
@@ -32,6 +34,8 @@ export interface Report {
   readonly outcomes: readonly Outcome[];
   /** What ended while a name server was silent: codes of fetches, and "file" for one that was read meanwhile. */
   readonly ended: readonly string[];
+  /** What a fetch fails with when no port is left to connect from. */
+  readonly withoutPorts: string;
 }
 
 export interface Case {
@@ -111,6 +115,17 @@ async function fetchSilently(): Promise<string[]> {
   return ended;
 }
 
+/** The one port there is has a connection to the very same origin: nothing can be connected to it any more. */
+async function fetchWithoutPorts(): Promise<string> {
+  await writeFile("/proc/sys/net/ipv4/ip_local_port_range", "50000 50000");
+  const only = net.connect(80, PUBLIC_IPV4);
+  await once(only, "connect");
+  using fetcher = new MediaFetcher({ allow_direct_ip: true });
+  const error: unknown = await fetcher.fetch(`http://${PUBLIC_IPV4}/`).catch((reason: unknown) => reason);
+  only.destroy();
+  return error instanceof MediaError ? `${error.code} ${error.status}` : String(error);
+}
+
 async function main(cases: readonly Case[]): Promise<Report> {
   const folder = mkdtempSync(join(tmpdir(), "world-"));
   furnish(folder);
@@ -133,10 +148,11 @@ async function main(cases: readonly Case[]): Promise<Report> {
     });
   }
   const ended = await fetchSilently();
+  const withoutPorts = await fetchWithoutPorts();
   for (const origin of [...outside, ...inside]) origin[Symbol.dispose]();
   run("umount", "/etc/resolv.conf");
   rmSync(folder, { recursive: true });
-  return { outcomes, ended };
+  return { outcomes, ended, withoutPorts };
 }
 
 if (import.meta.main) {
