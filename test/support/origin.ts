@@ -77,7 +77,10 @@ export function answer(
   const bytes = Buffer.from(body as string);
   const fields = { "content-length": bytes.byteLength, ...options.headers };
   const lines = Object.entries(fields).flatMap(([name, value]) => (value === null ? [] : [`${name}: ${value}\r\n`]));
-  return Buffer.concat([Buffer.from(`HTTP/1.1 ${options.status ?? 200} Word\r\n${lines.join("")}\r\n`, "latin1"), bytes]);
+  return Buffer.concat([
+    Buffer.from(`HTTP/1.1 ${options.status ?? 200} Word\r\n${lines.join("")}\r\n`, "latin1"),
+    bytes,
+  ]);
 }
 
 /** An answer that redirects. */

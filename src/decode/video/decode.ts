@@ -79,6 +79,8 @@ export function wantedFrames(
 ): WantedFrames {
   const { width, height, timeBase } = facts;
   const output = scaledSize({ width, height }, settings.max_pixels ?? Number.POSITIVE_INFINITY);
+  // A request may have frames scaled down, but they are decoded as large as they are.
+  checkAllocation(1, { width, height }, settings);
   const { walk, count } = frameWalk(facts, settings, keyTimestamps, (frames) =>
     checkAllocation(frames, output, settings),
   );

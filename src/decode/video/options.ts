@@ -17,7 +17,9 @@ export const videoLimitsSchema = z
       .nonnegative()
       .nullable()
       .default(DEFAULT_VIDEO_MAX_ALLOC)
-      .describe(`Most bytes that the decoded frames of one clip may take; null is no limit but ${MOST_FRAMES} frames.`),
+      .describe(
+        `Most bytes that the decoded frames of one clip may take, and one frame before it is scaled down; null is no limit but ${MOST_FRAMES} frames.`,
+      ),
   })
   .meta({ title: "VideoLimits", description: "Limits of the server; a request cannot change them." });
 

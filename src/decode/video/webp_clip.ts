@@ -18,6 +18,13 @@ const LEAST_DELAY_MS = 10;
 const BACKGROUND = "#ffffff";
 /** Pictures of one run, bytes. Each run begins with the first picture, since every one is drawn over those before it. */
 const RUN_BYTES = 64 * 1024 * 1024;
+/**
+ * Pixels of all pictures that are drawn for one clip, those over which others are drawn included: up to a minute of work. Few
+ * wanted pictures of many are drawn by many runs, each from the first picture on.
+ */
+const MOST_DRAWN_PIXELS = 2 ** 32;
+/** How libvips, and libwebp behind it, say that they cannot have memory. */
+const OUT_OF_MEMORY = /out of memory|unable to allocate|memory allocation/i;
 /** Alpha included. */
 const SOURCE_CHANNELS = 4;
 
@@ -68,8 +75,10 @@ async function decodePages(
   }
   const { width, height } = wanted.output;
   const frameBytes = width * height * CHANNELS;
+  const runs = runsOf(pages, wanted.width * wanted.height * SOURCE_CHANNELS);
+  checkWork(runs, wanted.width * wanted.height);
   let frame = 0;
-  for (const run of runsOf(pages, wanted.width * wanted.height * SOURCE_CHANNELS)) {
+  for (const run of runs) {
     const [first = 0] = run;
     const pictures = await drawn(encoded, first, (run.at(-1) ?? first) - first + 1, wanted);
     for (const page of run) {
@@ -78,6 +87,16 @@ async function decodePages(
     }
   }
   return pages.map((page) => timestamps[page] ?? 0);
+}
+
+/** @throws MediaError limit_exceeded */
+function checkWork(runs: readonly (readonly number[])[], pagePixels: number): void {
+  const pages = runs.reduce((sum, run) => sum + (run.at(-1) ?? 0) + 1, 0);
+  if (pages * pagePixels <= MOST_DRAWN_PIXELS) return;
+  throw new MediaError(
+    "limit_exceeded",
+    `the frames wanted take ${pages} pictures of ${pagePixels} pixels to draw, over the limit of ${MOST_DRAWN_PIXELS} pixels`,
+  );
 }
 
 /** Pages one behind the other, RGB, scaled to the output. */
@@ -106,11 +125,14 @@ function runsOf(pages: readonly number[], pageBytes: number): number[][] {
   return runs;
 }
 
-/** What libvips says of a file is the file's fault. */
+/** What libvips says of a file is the file's fault, unless there is no memory. */
 async function readable<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
+    if (OUT_OF_MEMORY.test(String(cause))) {
+      throw new MediaError("system_failed", "The system has no memory for the animation", { cause });
+    }
     throw new MediaError("media_corrupt", "the animation cannot be decoded", { cause });
   }
 }

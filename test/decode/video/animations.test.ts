@@ -5,6 +5,7 @@ import type { VideoOptions } from "../../../src/decode/video/index.ts";
 import { MediaLoader } from "../../../src/index.ts";
 import { isVideoMetadata } from "../../../src/tensor/index.ts";
 import { mediaBytes } from "../../support/media.ts";
+import { refusal } from "../../support/refusal.ts";
 import { decode, decodeError, madeClip } from "./clips.ts";
 
 const [WIDTH, HEIGHT, FRAMES] = [40, 30, 20];
@@ -19,6 +20,34 @@ const ANIMATIONS = {
   webp: new Uint8Array(await stack().webp({ lossless: true, delay: DELAYS, loop: 0 }).toBuffer()),
   gif: new Uint8Array(await stack().gif({ delay: DELAYS, loop: 0, dither: 0 }).toBuffer()),
 } as const;
+/** A WebP chunk (RFC 9649): name, length, content, padding. */
+function chunk(name: string, ...content: Uint8Array[]): Buffer {
+  const bytes = Buffer.concat(content);
+  const header = Buffer.alloc(8);
+  header.write(name, "latin1");
+  header.writeUInt32LE(bytes.byteLength, 4);
+  return Buffer.concat([header, bytes, Buffer.alloc(bytes.byteLength % 2)]);
+}
+
+/** Numbers of 24 bits. */
+function triples(...values: number[]): Buffer {
+  return Buffer.from(values.flatMap((value) => [value & 255, (value >> 8) & 255, value >> 16]));
+}
+
+/** An animation in WebP of pictures of one pixel on a canvas of any size. */
+async function dots(width: number, height: number, pages: number): Promise<Uint8Array> {
+  const pixel = { width: 1, height: 1, channels: 4, background: "#fff" } as const;
+  const still = await sharp({ create: pixel }).webp({ lossless: true }).toBuffer();
+  const picture = chunk("ANMF", triples(0, 0, 0, 0, 40), Buffer.alloc(1), still.subarray(12));
+  return chunk(
+    "RIFF",
+    Buffer.from("WEBP"),
+    chunk("VP8X", Buffer.from([0x12, 0, 0, 0]), triples(width - 1, height - 1)),
+    chunk("ANIM", Buffer.alloc(6)),
+    ...Array.from({ length: pages }, () => picture),
+  );
+}
+
 const FORMATS = Object.keys(ANIMATIONS) as (keyof typeof ANIMATIONS)[];
 
 async function taken(encoded: Uint8Array, options: VideoOptions = {}) {
@@ -70,6 +99,29 @@ describe.each(FORMATS)("an animation in %s", (format) => {
     const error = await decodeError(cut, { strict: true });
     expect(error).toMatchObject({ code: "media_corrupt", status: 400 });
   });
+});
+
+test("a canvas counts as large as it is, also when the request has it scaled down", async () => {
+  const error = await decodeError(await dots(16_383, 16_383, 2), { max_pixels: 100, num_frames: 1 });
+  expect(error).toMatchObject({ code: "limit_exceeded", status: 400 });
+});
+
+test("a canvas that the decoder has no memory for is the host's matter", async () => {
+  await using loader = await MediaLoader.create({
+    decoders: { children: 1, memoryLimitBytes: 512 * 1024 * 1024 },
+    video: { limits: null, max_pixels: 100, num_frames: 1 },
+  });
+  const url = `data:;base64,${Buffer.from(await dots(16_383, 16_383, 2)).toString("base64")}`;
+  const error = await refusal(loader.load({ type: "video_url", video_url: url }));
+  expect(error).toMatchObject({ code: "system_failed", status: 500 });
+});
+
+test("what takes too many pictures to draw is refused, and taking fewer of them helps", async () => {
+  const encoded = await dots(800, 600, 2000);
+  const error = await decodeError(encoded, { max_pixels: 100, sampling: "indices", num_frames: 500 });
+  expect(error).toMatchObject({ code: "limit_exceeded", message: expect.stringContaining("to draw") });
+  const { shape } = await taken(encoded, { max_pixels: 100, sampling: "indices", num_frames: 4 });
+  expect(shape).toEqual([4, 8, 11, 3]);
 });
 
 test.each(["animated.gif", "animated.webp"])("%s is a picture as an image, a clip as a video", async (name) => {
