@@ -126,21 +126,20 @@ export class DecoderPool<Memory extends RoomMemory> {
       refusedAt: null,
       refusal: null,
       wasNotTaken: false,
+      deadline: undefined,
     };
     const abort = (): void => {
       if (!this.#waiting.remove(job) && !this.#roomLine.remove(job)) return;
       reject(abortedError());
       this.#dispatchSoon(); // the next one in line may need less room
     };
-    const deadline = setTimeout(() => {
-      if (this.#waiting.remove(job)) reject(overloadedError("waited too long"));
-    }, this.#settings.queueTimeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     this.#waiting.add(job);
+    this.#startDeadline(job);
     this.#children.fill();
     this.#dispatch();
     return promise.finally(() => {
-      clearTimeout(deadline);
+      clearTimeout(job.deadline);
       signal?.removeEventListener("abort", abort);
     });
   }
@@ -224,7 +223,15 @@ export class DecoderPool<Memory extends RoomMemory> {
       this.#roomLine.add(job, job.refusal);
     } else {
       this.#waiting.addFirst(job);
+      this.#startDeadline(job); // the first one may have passed meanwhile
     }
+  }
+
+  #startDeadline(job: WaitingJob<Memory>): void {
+    clearTimeout(job.deadline);
+    job.deadline = setTimeout(() => {
+      if (this.#waiting.remove(job)) job.reject(overloadedError("waited too long"));
+    }, this.#settings.queueTimeoutMs);
   }
 }
 

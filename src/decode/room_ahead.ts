@@ -9,8 +9,10 @@ import { readPngHeader } from "./image/headers/png.ts";
 import { readWebpFirstChunk } from "./image/headers/webp.ts";
 import type { ImageHeader } from "./image/image_header.ts";
 import { judgeImageLimits } from "./image/limits.ts";
-import { type ImageOptions, mayChangePicture } from "./image/options.ts";
+import type { ImageOptions } from "./image/options.ts";
+import { channelsFor } from "./image/transforms/channels.ts";
 import type { DecodeRequest } from "./protocol.ts";
+import { scaledSize } from "./scaled_size.ts";
 import { type SniffedImageFormat, sniffMedia } from "./sniff.ts";
 
 /** Bytes that are looked at, and how often: a hostile header may be as long as the file, and this is the server's event loop. */
@@ -30,7 +32,6 @@ const READERS: Partial<Record<SniffedImageFormat, (start: Uint8Array) => ImageHe
 export function roomAhead(request: DecodeRequest, encoded: Uint8Array): number | null {
   if (request.kind !== "image") return null;
   const options = request.settings as ImageOptions;
-  if (mayChangePicture(options)) return null;
   const start = encoded.subarray(0, LOOKED_AT);
   const sniffed = sniffMedia(start);
   if (sniffed.kind !== "image") return null;
@@ -38,7 +39,8 @@ export function roomAhead(request: DecodeRequest, encoded: Uint8Array): number |
     const header = READERS[sniffed.format]?.(start);
     if (!header || !(header.width > 0 && header.height > 0)) return null;
     judgeImageLimits(sniffed.format, header, options.limits);
-    const byteLength = header.width * header.height * header.channels;
+    const { width, height } = scaledSize(header, options.max_pixels ?? Number.POSITIVE_INFINITY);
+    const byteLength = width * height * channelsFor(options.channels, header.channels);
     return byteLength <= LARGEST_BYTES ? byteLength : null;
   } catch {
     return null; // the decoder says what is wrong

@@ -180,10 +180,11 @@ export class RoomLine<Memory extends RoomMemory> {
     const retirement = this.#decoders.retireForRoom(payloadBytes, headerBytes);
     if (!retirement) return false;
     this.#retirement = retirement;
-    void retirement.then(() => {
+    const goOn = (): void => {
       this.#retirement = null;
       this.serve();
-    });
+    };
+    retirement.then(goOn, goOn);
     return true;
   }
 

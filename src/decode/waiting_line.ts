@@ -20,6 +20,8 @@ export interface WaitingJob<Memory extends RoomMemory> {
   refusal: RoomRefused | null;
   /** Whether a child was gone before it began with it. */
   wasNotTaken: boolean;
+  /** Runs while it waits for a decoder. */
+  deadline: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Jobs in the order in which they came, and the memory that they hold. */

@@ -152,7 +152,7 @@ export function mediaPartsOf(request: ChatRequest, most: number): MediaPart[] {
 
 /**
  * The messages as they are now, with empty strings in place of inline media: a worker is not sent twice what it reads from
- * memory.
+ * memory. Copied are messages, lists of content and media parts; what else there is stays the caller's own objects.
  */
 export function withoutInlineMedia(messages: readonly ChatMessage[]): ChatMessage[] {
   return messages.map((message) => {

@@ -162,6 +162,7 @@ export class MediaLoader implements AsyncDisposable {
   async load(source: LoadSource, options: LoadOptions = {}): Promise<MediaDescriptor> {
     const { mediaIoKwargs, ...common } = parseOptions(loadOptionsSchema, options, "load options");
     const wanted = this.#parts.decoder.want(source, this.#parts.decoder.settingsFor(mediaIoKwargs), common.hashVideo);
+    using _ = this.#parts.tenants.beginLoads(common.tenant, 1);
     const { main } = await this.#acquire({ ...wanted, sound: null }, common);
     return this.#describe(main);
   }
@@ -179,8 +180,11 @@ export class MediaLoader implements AsyncDisposable {
     const parts = mediaPartsOf(chat, requests.maxMedia);
     const messages = withoutInlineMedia(chat.messages); // now: the request is the caller's again while this waits
     const settings = decoder.settingsFor(common.mediaIoKwargs ?? chat.media_io_kwargs);
+    const mediaToLoad = parts.filter(({ url }) => url !== null).length;
+    using loads = tenants.beginLoads(common.tenant, Math.min(mediaToLoad, requests.concurrency));
     const slots = await loadParts(parts, {
-      load: ({ type }, url, partSignal) => {
+      load: async ({ type }, url, partSignal) => {
+        tenants.checkBytes(common.tenant);
         const wanted = decoder.want({ type, [type]: { url } } as LoadSource, settings, common.hashVideo);
         return this.#acquire(wanted, { tenant: common.tenant, signal: partSignal });
       },
@@ -189,7 +193,7 @@ export class MediaLoader implements AsyncDisposable {
         else decoder.fetcher.checkUrl(url);
       },
       passesOn: onDecodeError === "passthrough",
-      concurrency: Math.min(requests.concurrency, tenants.loadsLeft(common.tenant)),
+      concurrency: loads.count,
       signal,
     });
     const all = withSounds(parts, slots);
@@ -218,16 +222,8 @@ export class MediaLoader implements AsyncDisposable {
     { url, wanted, sound }: WantedMedium,
     { tenant, signal }: Pick<LoadOptions, "tenant" | "signal">,
   ): Promise<LoadedMedium> {
-    const endLoad = this.#parts.tenants.beginLoad(tenant);
-    try {
-      if (!sound) {
-        return new LoadedMedium(this.#held(await this.#supply.acquire(url, wanted, signal), tenant), null);
-      }
-      const both = await this.#supply.acquireWithSound(url, wanted, sound, signal);
-      return this.#heldBoth(both, tenant);
-    } finally {
-      endLoad();
-    }
+    if (!sound) return new LoadedMedium(this.#held(await this.#supply.acquire(url, wanted, signal), tenant), null);
+    return this.#heldBoth(await this.#supply.acquireWithSound(url, wanted, sound, signal), tenant);
   }
 
   #heldBoth({ clip, sound }: ClipWithSound, tenant: string | undefined): LoadedMedium {

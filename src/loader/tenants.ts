@@ -8,6 +8,11 @@ export interface TenantLimits {
   readonly maxLoads: number | null;
 }
 
+/** Loads under way. */
+export interface BegunLoads extends Disposable {
+  readonly count: number;
+}
+
 interface Account {
   loads: number;
   bytes: number;
@@ -35,32 +40,36 @@ export class Tenants {
     return this.#accounts.size;
   }
 
-  /** How many loads the tenant may begin now. */
-  loadsLeft(tenant: string | undefined): number {
-    const { maxLoads } = this.#limits;
-    return tenant === undefined || maxLoads === null ? Number.POSITIVE_INFINITY : maxLoads - this.usageOf(tenant).loads;
-  }
-
   /**
-   * A load begins.
+   * Loads begin that go on side by side: as many as are wanted, or as the tenant has left, one at least. They are the caller's until
+   * it disposes of them, for one medium after the other, so that what it began no other load of the tenant can keep from going on.
    * @param tenant undefined for loads that are nobody's and have no limits
-   * @returns what ends it
+   * @param wanted none are always to be had
    * @throws MediaError quota_exceeded
    */
-  beginLoad(tenant: string | undefined): () => void {
-    if (tenant === undefined) return () => {};
-    const { maxBytes, maxLoads } = this.#limits;
-    const { loads, bytes } = this.usageOf(tenant);
-    if (maxLoads !== null && loads >= maxLoads) {
+  beginLoads(tenant: string | undefined, wanted: number): BegunLoads {
+    if (tenant === undefined || wanted === 0) return { count: wanted, [Symbol.dispose]: () => {} };
+    const { maxLoads } = this.#limits;
+    const left = maxLoads === null ? wanted : maxLoads - this.usageOf(tenant).loads;
+    if (left <= 0) {
       throw new MediaError("quota_exceeded", `The tenant has ${maxLoads} loads under way, which is its share`);
     }
-    if (maxBytes !== null && bytes >= maxBytes) throw bytesExceeded(maxBytes);
+    this.checkBytes(tenant);
+    const count = Math.min(wanted, left);
     const account = this.#accountOf(tenant);
-    account.loads += 1;
-    return once(() => {
-      account.loads -= 1;
+    account.loads += count;
+    const end = once(() => {
+      account.loads -= count;
       this.#closeIfEmpty(tenant, account);
     });
+    return { count, [Symbol.dispose]: end };
+  }
+
+  /** Whether the tenant may load more at all. @throws MediaError quota_exceeded */
+  checkBytes(tenant: string | undefined): void {
+    const { maxBytes } = this.#limits;
+    if (tenant === undefined || maxBytes === null || this.usageOf(tenant).bytes < maxBytes) return;
+    throw bytesExceeded(maxBytes);
   }
 
   /**

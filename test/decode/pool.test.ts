@@ -134,7 +134,8 @@ test("a decoder that hangs is ended at the time limit, with what it started, and
 
 test("more waiting media than the queue takes are refused, and those in line are not lost", async () => {
   const decoder = await open({ decoders: { children: 1, queueLimit: 2 } });
-  const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => decoder.decode(SMALL)));
+  const bytes = await Bun.file(SMALL.path).bytes(); // which are all there at once, as files might not be
+  const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => decoder.decode(bytes)));
   const decoded = outcomes.filter((outcome) => outcome.status === "fulfilled");
   const refused = outcomes.filter((outcome) => outcome.status === "rejected");
   expect(decoded.length).toBe(3);
@@ -430,6 +431,20 @@ test("a medium that waits longer than it may is refused, and the others are not"
   await expect(decoder.decode(SMALL)).rejects.toMatchObject({ code: "overloaded", status: 503, retryable: true });
   process.kill(child, "SIGCONT");
   (await running).dispose();
+});
+
+test("a medium whose decoder was gone before it began waits for the next one, no longer than it may", async () => {
+  const decoder = await open({ decoders: { children: 1, queueTimeoutMs: 150 } });
+  const [first = 0] = decoder.childPids;
+  process.kill(first, "SIGSTOP");
+  const job = decoder.decode(SMALL).catch((error) => error);
+  await Bun.sleep(300); // longer than it may wait for a decoder, which it does not any more
+  process.kill(first, "SIGKILL");
+  await eventually("another decoder starts", () => decoder.childPids.some((pid) => pid !== first));
+  const [next = 0] = decoder.childPids;
+  process.kill(next, "SIGSTOP");
+  expect(await job).toMatchObject({ code: "overloaded", status: 503, retryable: true });
+  process.kill(next, "SIGCONT");
 });
 
 test("more waiting bytes than the queue takes are refused", async () => {

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";
-import { imageOptionsSchema } from "../../src/decode/image/options.ts";
+import { type ImageOptionsInput, imageOptionsSchema } from "../../src/decode/image/options.ts";
 import { roomAhead } from "../../src/decode/room_ahead.ts";
+import { MediaDecoder } from "../../src/index.ts";
 import { mediaBytes, noisePng } from "../support/media.ts";
 
-const image = (limits: object | null = {}) =>
-  ({ kind: "image", settings: imageOptionsSchema.parse({ limits }), hashVideo: false }) as const;
+const image = (limits: object | null = {}, options: ImageOptionsInput = {}) =>
+  ({ kind: "image", settings: imageOptionsSchema.parse({ limits, ...options }), hashVideo: false }) as const;
 
 describe("the room for an image is told from its first bytes", () => {
   test.each([
@@ -16,6 +17,23 @@ describe("the room for an image is told from its first bytes", () => {
     ["lossy_alpha.webp", 43 * 61 * 4],
   ])("%s", async (name, byteLength) => {
     expect(roomAhead(image(), await mediaBytes(name))).toBe(byteLength);
+  });
+
+  test.each<[string, ImageOptionsInput, number]>([
+    ["odd.jpg", { channels: "rgba" }, 333 * 501 * 4],
+    ["odd.jpg", { channels: "rgb", auto_orient: true, to_srgb: true }, 333 * 501 * 3],
+    ["rgba.png", { channels: "rgb" }, 43 * 61 * 3],
+    ["rgba.png", { max_pixels: 43 * 61, channels: "keep" }, 43 * 61 * 4],
+    ["rgb16.png", { max_pixels: 100 }, 8 * 11 * 3],
+    ["lossy_alpha.webp", { max_pixels: null }, 43 * 61 * 4],
+  ])("%s with %j, and no more is asked for", async (name, options, byteLength) => {
+    const request = image({}, options);
+    const encoded = await mediaBytes(name);
+    expect(roomAhead(request, encoded)).toBe(byteLength);
+    const decoder = await MediaDecoder.open({ decoders: { children: 1 }, image: options });
+    using decoded = await decoder.decode(encoded);
+    expect(decoded.media.info.shape.reduce((product, side) => product * side, 1)).toBe(byteLength);
+    await decoder.dispose();
   });
 
   test("of large files too", async () => {

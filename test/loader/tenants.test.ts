@@ -102,6 +102,47 @@ describe("the loads of a tenant", () => {
   });
 });
 
+test("a request keeps the loads that it began: what else its tenant asks for meanwhile does not make it fail", async () => {
+  await using loader = await MediaLoader.create({ ...LOCAL, tenants: { maxLoads: 1 } });
+  using origin = await startMediaOrigin();
+  const content = Array.from({ length: 20 }, (_, index) => ({
+    type: "image_url",
+    image_url: { url: origin.url(`/rgb.png?${index}`) },
+  }));
+  const request = { messages: [{ role: "user", content }] };
+  const loading = loader.loadMessages(request, { tenant: "alice" });
+  let isLoading = true;
+  void loading.finally(() => {
+    isLoading = false;
+  });
+  const others: string[] = [];
+  while (isLoading) {
+    const other = await refusal(loader.load(new Uint8Array(1), { tenant: "alice" }));
+    others.push(other.code);
+    await new Promise(setImmediate);
+  }
+  using loaded = await loading;
+  expect(loaded.descriptors.length).toBe(20);
+  expect(others.length).toBeGreaterThan(20);
+  expect(new Set(others)).toEqual(new Set(["quota_exceeded"]));
+});
+
+test("a request without media asks for no loads", async () => {
+  await using loader = await MediaLoader.create({ ...LOCAL, tenants: { maxLoads: 1 } });
+  using stuck = await startOrigin((socket) => socket.write("HTTP/1.1 200 OK\r\n"));
+  const controller = new AbortController();
+  const load = refusal(loader.load(stuck.url("/a"), { tenant: "alice", signal: controller.signal }));
+  await eventually("the origin is asked", () => stuck.connections === 1);
+  const named = { type: "image_url", image_url: null, uuid: "there already" };
+  using loaded = await loader.loadMessages(
+    { messages: [{ role: "user", content: ["text", named] }] },
+    { tenant: "alice" },
+  );
+  expect(loaded.descriptors).toEqual([]);
+  controller.abort();
+  await load;
+});
+
 test.each([["", 5, {}]])("a tenant is named by a text that is not empty: not by %p", async (tenant) => {
   await using loader = await MediaLoader.create({ ...LOCAL, decoders: { children: 1 } });
   const error = await refusal(loader.load(new Uint8Array(1), { tenant: tenant as string }));

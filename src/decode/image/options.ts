@@ -55,7 +55,7 @@ export const imageOptionsSchema = z
     max_pixels: z
       .int()
       .positive()
-      .optional()
+      .nullish()
       .describe(
         "Scale larger pictures down to at most so many pixels, keeping their aspect; metadata then have source_width and source_height. Baseline JPEG is scaled while it is decoded, and max_alloc then counts what that makes; all other formats are decoded whole. Default: no scaling.",
       ),
@@ -78,7 +78,11 @@ function hexByte(text: string, at: number): number {
 
 /** Whether these settings may make anything but the picture as it lies in the file. */
 export function mayChangePicture(options: ImageOptions): boolean {
-  return options.auto_orient || options.to_srgb || options.channels !== "keep" || options.max_pixels !== undefined;
+  return options.auto_orient || options.to_srgb || options.channels !== "keep" || isPresent(options.max_pixels);
+}
+
+function isPresent<T>(value: T | null | undefined): value is T {
+  return value !== null && value !== undefined;
 }
 
 /** Image settings after parsing: every default is filled in. */

@@ -131,6 +131,11 @@ describe("to_srgb", () => {
     const { icc } = await sharp(await profiled.toBuffer()).metadata();
     const whole = withProfile(bytes, icc ?? new Uint8Array());
     expect((await decode(whole)).tensor.contentHash).toBe(plain);
+    const huge = withProfile(
+      bytes,
+      new Uint8Array(Buffer.concat([icc ?? Buffer.alloc(0), Buffer.alloc(4 * 1024 * 1024)])),
+    );
+    expect((await decode(huge, { to_srgb: true })).tensor.contentHash).toBe(plain);
     const { pixels } = await decode(whole, { to_srgb: true });
     for (const [, vector] of near("to_srgb").filter(([name]) => name === "cmyk_stripped.jpg")) {
       expect(largestDifference(pixels, vector)).toBeLessThanOrEqual(4);

@@ -44,7 +44,11 @@ export function readEmbedded(bytes: Uint8Array, format: DecodableFormat): Embedd
     if (found.exif) found.orientation ??= tiffNumber(withoutExifPrefix(found.exif), ORIENTATION_TAG);
   });
   const orientation = found.orientation ?? 1;
-  return { orientation: isOrientation(orientation) ? orientation : 1, profile: found.profile ?? null };
+  const { profile = null } = found;
+  return {
+    orientation: isOrientation(orientation) ? orientation : 1,
+    profile: profile && profile.byteLength <= LARGEST_PROFILE ? profile : null,
+  };
 }
 
 function quietly(read: () => void): void {
@@ -117,7 +121,7 @@ function readWebp(bytes: Uint8Array, found: Found): void {
 function readTiff(bytes: Uint8Array, found: Found): void {
   found.orientation = tiffNumber(bytes, ORIENTATION_TAG);
   const field = tiffField(bytes, PROFILE_TAG);
-  if (field && field.count <= LARGEST_PROFILE) found.profile = bytes.subarray(field.at, field.at + field.count);
+  if (field) found.profile = bytes.subarray(field.at, field.at + field.count);
 }
 
 /**

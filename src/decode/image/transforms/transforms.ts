@@ -14,6 +14,9 @@ import { readEmbedded } from "./embedded.ts";
 import { turnUpright, uprightSize } from "./orientation.ts";
 import { dctScaledSize } from "./scaling.ts";
 
+/** Formats whose header leaves no doubt about how many channels a decoder makes. */
+const CERTAIN_CHANNELS: ReadonlySet<DecodableFormat> = new Set(["Jpeg", "Png", "WebP"]);
+
 /** What is to become of one picture. */
 export interface Transforms {
   /** Size and channels that come out where the picture is what its header says; what comes out is never more. */
@@ -36,8 +39,8 @@ export function decodedSize(
   header: ImageHeader,
   options: ImageOptions,
 ): PixelSize {
-  if (options.max_pixels === undefined || !isScaledByDecoder(format, header)) return header;
-  return dctScaledSize(encoded, header, scaledSize(header, options.max_pixels));
+  const scaled = scaledSize(header, options.max_pixels ?? Number.POSITIVE_INFINITY);
+  return isScaledByDecoder(format, header) ? dctScaledSize(encoded, header, scaled) : header;
 }
 
 function isScaledByDecoder(format: DecodableFormat, header: ImageHeader): boolean {
@@ -56,9 +59,10 @@ export function planTransforms(
   const orientation = options.auto_orient ? embedded.orientation : 1;
   const profile = options.to_srgb ? embedded.profile : null;
   const channels = channelsFor(options.channels, header.channels);
-  const scaled = options.max_pixels === undefined ? header : scaledSize(header, options.max_pixels);
+  const scaled = scaledSize(header, options.max_pixels ?? Number.POSITIVE_INFINITY);
   const isScaled = scaled.width !== header.width || scaled.height !== header.height;
-  if (orientation === 1 && profile === null && options.channels === "keep" && !isScaled) return null;
+  const isKept = channels === header.channels && (options.channels === "keep" || CERTAIN_CHANNELS.has(format));
+  if (orientation === 1 && profile === null && isKept && !isScaled) return null;
   const isCmykProfile = profile !== null && profileSpace(profile) === "CMYK" && isCmyk(format, header);
 
   const smaller = async (decode: () => Promise<Pixels>): Promise<Transformed> => {
