@@ -1,5 +1,10 @@
 /** Encoded media on their way from where they are read to where they are decoded. */
 
+/** Larger media are files: local ones stay on disk, fetched ones are collected in a file of memory. */
+export const MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024;
+/** What of a file is kept at hand, bytes: enough to tell what it is, and to name it when decoding fails. */
+export const FILE_START_BYTES = 64 * 1024;
+
 /** A file that is read where it is decoded: large ones need not pass through this process's memory. */
 export interface EncodedFile extends Disposable {
   /** Open for reading. */

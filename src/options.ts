@@ -3,6 +3,8 @@ import type { z } from "zod";
 import { MediaError } from "./errors.ts";
 
 const ISSUES_SHOWN = 3;
+/** What timers of JavaScript can count to, ms; beyond it they fire at once. */
+export const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * The issues of a failed parse as one line, `path: what is wrong` each. Values are never repeated, nor keys that are none of a

@@ -1,9 +1,8 @@
 /** Settings of the decoder children: one zod schema that is the types, the checks and the documentation. */
 import { z } from "zod";
+import { MAXIMUM_DELAY_MS } from "../options.ts";
 
 const GIBIBYTE = 1024 ** 3;
-/** What timers of JavaScript can count to; beyond it they fire at once. */
-const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /** Settings of the decoder children. */
 export const decoderPoolOptionsSchema = z.strictObject({

@@ -1,18 +1,8 @@
 /** What went wrong on the way to an origin, as coded errors: the host and a short reason, never a path or a query. */
 import { closeSync, openSync } from "node:fs";
 import { MediaError } from "../errors.ts";
+import { codeOf, isSystemCode, systemFailed } from "./system_failure.ts";
 import { shownHost } from "./url_policy.ts";
-
-/** Codes of this machine's own trouble; the last one is what connecting says when no port is free. */
-const SYSTEM_CODES: ReadonlySet<string> = new Set([
-  "EMFILE",
-  "ENFILE",
-  "ENOMEM",
-  "ENOBUFS",
-  "ENOSPC",
-  "EAGAIN",
-  "EADDRNOTAVAIL",
-]);
 
 /** Reasons in words, by code or its beginning. */
 const REASONS: readonly (readonly [code: string, reason: string])[] = [
@@ -62,12 +52,6 @@ export function resolveFailure(url: URL, cause: unknown): MediaError {
   return new MediaError("fetch_failed", `The name ${shownHost(url)} ${reason}`, { cause });
 }
 
-/** A fixed word for what is no error with a code, so that messages quote nothing. */
-function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "unknown reason";
-}
-
 /** As the resolver of Node names it; c-ares has a prefix of its own for Bun. */
 function lookupCode(error: unknown): string {
   return codeOf(error).replace(/^DNS_/, "");
@@ -82,8 +66,8 @@ function reasonOf(cause: unknown): string {
 /** Null when it is not this machine that failed. */
 function systemFailure(cause: unknown): MediaError | null {
   const code = lookupCode(cause);
-  if (!SYSTEM_CODES.has(code) && !isOutOfDescriptors()) return null;
-  return new MediaError("system_failed", `The system has no means for another fetch (${code})`, { cause });
+  if (!isSystemCode(code) && !isOutOfDescriptors()) return null;
+  return systemFailed("The system has no means for another fetch", code, cause);
 }
 
 /**
@@ -95,6 +79,6 @@ function isOutOfDescriptors(): boolean {
     closeSync(openSync("/dev/null", "r"));
     return false;
   } catch (error) {
-    return SYSTEM_CODES.has(codeOf(error));
+    return isSystemCode(codeOf(error));
   }
 }

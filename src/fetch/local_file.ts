@@ -2,21 +2,16 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readlink, realpath, stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { EncodedFile, EncodedMedium } from "../encoded.ts";
+import { type EncodedFile, type EncodedMedium, FILE_START_BYTES, MOST_BYTES_IN_MEMORY } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
+import { codeOf, isSystemCode, systemFailed } from "./system_failure.ts";
 import { schemeRefused } from "./url_policy.ts";
 
-/** Larger files are read by their decoder, which of a long clip needs a part only. */
-const READ_HERE_BYTES = 16 * 1024 * 1024;
-/** What of a larger file is read here: enough to tell what it is, and to name it when decoding fails. */
-const START_BYTES = 64 * 1024;
 /**
  * O_PATH of Linux, which node's constants lack: a place in the file system, not what is there. No pipe waits, no device notices,
  * nothing can be read through it, and whether the file may be read does not matter yet.
  */
 const O_PATH = 0o10000000;
-/** Codes of this machine's own trouble, whatever the file is. */
-const SYSTEM_CODES: ReadonlySet<string> = new Set(["EMFILE", "ENFILE", "ENOMEM", "EIO"]);
 
 /** What messages show of a path, characters; text that is longer may well be no path but somebody's payload. */
 const MOST_PATH_CHARACTERS = 200;
@@ -134,8 +129,8 @@ async function readOpened(handle: FileHandle, maximumBytes: number, name: string
     const entry = await handle.stat();
     if (!entry.isFile()) throw notRegular(name);
     if (entry.size > maximumBytes) throw tooLarge(name, maximumBytes);
-    if (entry.size <= READ_HERE_BYTES) return await readStart(handle, entry.size);
-    const file = encodedFile(handle, entry.size, await readStart(handle, START_BYTES));
+    if (entry.size <= MOST_BYTES_IN_MEMORY) return await readStart(handle, entry.size);
+    const file = encodedFile(handle, entry.size, await readStart(handle, FILE_START_BYTES));
     owned = undefined; // its owner closes it
     return file;
   } finally {
@@ -175,10 +170,5 @@ function tooLarge(name: string, maximumBytes: number): MediaError {
 /** An error that is this machine's and not the file's; else null. */
 function systemFailure(cause: unknown): MediaError | null {
   const code = codeOf(cause);
-  if (!SYSTEM_CODES.has(code)) return null;
-  return new MediaError("system_failed", `The system cannot read files now (${code})`, { cause });
-}
-
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? "unknown error";
+  return isSystemCode(code) ? systemFailed("The system cannot read files now", code, cause) : null;
 }

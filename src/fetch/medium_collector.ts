@@ -2,15 +2,11 @@
 import { write } from "node:fs";
 import { promisify } from "node:util";
 import { closeDescriptor, createMemoryFile, sealReadOnly } from "../../ffi/memory.ts";
-import type { EncodedFile, EncodedMedium } from "../encoded.ts";
+import { type EncodedFile, type EncodedMedium, FILE_START_BYTES, MOST_BYTES_IN_MEMORY } from "../encoded.ts";
 import { MediaError } from "../errors.ts";
 import type { SpoolBudget } from "./spool_budget.ts";
 
-/** Larger media become files, as larger local files stay files. */
-const MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024;
 const FIRST_BUFFER_BYTES = 64 * 1024;
-/** What of a file is kept at hand: enough to tell what it is, and to name it when decoding fails. */
-const START_BYTES = 64 * 1024;
 /** A buffer that is emptier than that is exchanged for one that fits. */
 const MOST_SLACK = 1 / 4;
 
@@ -112,7 +108,7 @@ export class MediumCollector implements Disposable {
   async #moveToFile(): Promise<void> {
     this.#fd = createMemoryFile("medium", this.#expectedBytes ?? this.#maximumBytes, { sealable: true });
     await this.#write(this.#buffer.subarray(0, this.#byteLength), 0);
-    this.#buffer = this.#buffer.slice(0, Math.min(this.#byteLength, START_BYTES));
+    this.#buffer = this.#buffer.slice(0, Math.min(this.#byteLength, FILE_START_BYTES));
   }
 
   async #write(bytes: Uint8Array, position: number): Promise<void> {

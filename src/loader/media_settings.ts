@@ -1,8 +1,6 @@
 /** How a request's media are decoded: the server's settings, or the request's own within the server's limits. */
 import { z } from "zod";
-import { audioOptionsSchema } from "../decode/audio/options.ts";
-import { imageOptionsSchema } from "../decode/image/options.ts";
-import { videoOptionsSchema } from "../decode/video/options.ts";
+import { audioOptionsSchema, imageOptionsSchema, videoOptionsSchema } from "../decode/index.ts";
 import { MediaError } from "../errors.ts";
 import type { MediaKind } from "../fetch/index.ts";
 import { describeIssues } from "../options.ts";

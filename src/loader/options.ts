@@ -1,15 +1,15 @@
 /** Settings of a loader: one schema, which is the types and the documentation. */
 import { z } from "zod";
-import { audioOptionsSchema } from "../decode/audio/options.ts";
-import { imageOptionsSchema } from "../decode/image/options.ts";
-import { decoderPoolOptionsSchema } from "../decode/options.ts";
-import { videoOptionsSchema } from "../decode/video/options.ts";
+import {
+  audioOptionsSchema,
+  decoderPoolOptionsSchema,
+  imageOptionsSchema,
+  videoOptionsSchema,
+} from "../decode/index.ts";
 import { fetchPolicySchema } from "../fetch/index.ts";
 import { nixlAgentOptionsSchema, slabPoolOptionsSchema } from "../nixl/index.ts";
+import { MAXIMUM_DELAY_MS } from "../options.ts";
 import { mediaIoKwargsSchema } from "./media_settings.ts";
-
-/** What timers of JavaScript can count to; beyond it they fire at once. */
-const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /** What a decoder without an agent takes. */
 export const mediaDecoderOptionsSchema = z.strictObject({

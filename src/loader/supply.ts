@@ -1,7 +1,7 @@
 /** Decoded tensors on demand: from the cache, from a load that is under way, or fetched and decoded. */
 import { createHash } from "node:crypto";
 import { type Decoded, type DecodeRequest, sniffMedia } from "../decode/index.ts";
-import { type EncodedMedium, isEncodedFile, sharedBy, startOf } from "../encoded.ts";
+import { type EncodedMedium, isEncodedFile, MOST_BYTES_IN_MEMORY, sharedBy, startOf } from "../encoded.ts";
 import { type ErrorCode, MediaError } from "../errors.ts";
 import {
   type FetchedMedium,
@@ -14,9 +14,6 @@ import type { Room } from "../nixl/index.ts";
 import type { Found, MediaCache } from "./cache.ts";
 import { abortedError, Flights } from "./flights.ts";
 import { SharedTensor } from "./shared_tensor.ts";
-
-/** The program's own bytes are copied so that they stay what their digest says; larger ones are decoded without being shared. */
-const MOST_COPIED_BYTES = 16 * 1024 * 1024;
 
 /** What is said of sound where there is none. */
 const SILENT: ReadonlySet<ErrorCode> = new Set(["no_audio_stream", "no_samples"]);
@@ -200,12 +197,15 @@ export class TensorSupply {
     }
   }
 
-  /** What is shared must not change under those who share it. */
+  /**
+   * What is shared must not change under those who share it: the program's own bytes are copied, so that they stay what their digest
+   * says; larger ones are decoded without being shared.
+   */
   #stable(source: MediaSource): { source: MediaSource; digest: boolean } {
     if (!this.#cache.enabled) return { source, digest: false };
     if (!(source instanceof Uint8Array || source instanceof ArrayBuffer)) return { source, digest: true };
     // An empty one is refused where it is taken; one whose memory was handed to somebody else cannot even be copied.
-    if (source.byteLength === 0 || source.byteLength > MOST_COPIED_BYTES) return { source, digest: false };
+    if (source.byteLength === 0 || source.byteLength > MOST_BYTES_IN_MEMORY) return { source, digest: false };
     return { source: new Uint8Array(source instanceof Uint8Array ? source : new Uint8Array(source)), digest: true };
   }
 }

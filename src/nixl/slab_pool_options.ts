@@ -1,10 +1,9 @@
 /** Settings of the slab pool: one schema, which is the types, the checks and the documentation. */
 import { z } from "zod";
 import { PAGE_BYTES } from "../../ffi/memory.ts";
+import { MAXIMUM_DELAY_MS } from "../options.ts";
 
 const MEBIBYTE = 1024 * 1024;
-/** What timers of JavaScript can count to; beyond it they fire at once. */
-const MAXIMUM_DELAY_MS = 2 ** 31 - 1;
 
 /** Settings of the slab pool. */
 export const slabPoolOptionsSchema = z
