@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 import { checkLevel, MOST_GROWTH_BYTES, type SoakState } from "../soak/rounds.ts";
 import { soakWithOrigin } from "../soak/run.ts";
 
-test("downloads over the cap, loads that are given up and URLs that are refused leave nothing behind", async () => {
+test("downloads over the cap, loads that are given up, URLs that are refused and readers that are killed leave nothing behind", async () => {
   const states: SoakState[] = [];
   await soakWithOrigin(100, (state) => states.push(state));
   expect(states.map(({ part }) => part)).toEqual(
-    ["over_cap", "aborted", "refused"].flatMap((part) => Array(4).fill(part)),
+    ["over_cap", "aborted", "refused", "killed_readers"].flatMap((part) => Array(4).fill(part)),
   );
   for (const state of states) expect(state).toMatchObject({ rooms: 0, quarantined_rooms: 0 });
 }, 120_000);

@@ -1,5 +1,5 @@
 /**
- * The long form of test/loader/soak.test.ts: a thousand loads of each part, or as many as are said.
+ * The long form of test/loader/soak.test.ts: a thousand loads of each part, or as many as are said, and a tenth of that in killed readers.
  *
  *   npm run test:soak -- [COUNT]
  *

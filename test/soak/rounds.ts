@@ -1,10 +1,12 @@
 /**
- * What strangers do to a loader, over and over: downloads over the cap, loads that are given up at any moment, URLs that are refused.
+ * What strangers do to a loader, over and over: downloads over the cap, loads that are given up at any moment, URLs that are refused,
+ * readers that are killed while they read.
  * After each part the loader has to be as it was: no room, no descriptor of the system, no process and no memory more.
  */
 import { proportionalMemory } from "../../bench/support/processes.ts";
 import { sequence } from "../../bench/support/sequence.ts";
 import { MediaError, MediaLoader, type MediaLoaderOptions } from "../../src/index.ts";
+import { linesOf, startCli } from "../support/cli.ts";
 import { mediaBytes, noisePng } from "../support/media.ts";
 import { INSIDE } from "../support/origin.ts";
 import { descendantsOf, eventually, openDescriptors } from "../support/processes.ts";
@@ -62,12 +64,15 @@ const ENDS: Readonly<Record<string, readonly string[]>> = {
   over_cap: ["media_too_large"],
   aborted: ["aborted", "loaded", "media_too_large", "no_room"],
   refused: ["url_refused", "url_invalid"],
+  killed_readers: ["loaded"],
 };
+/** Starting a reader takes half a second: there are fewer of them. */
+const SHARES: Readonly<Record<string, number>> = { killed_readers: 1 / 10 };
 
 /**
- * Runs all three parts.
+ * Runs all parts.
  * @param port of test/support/hostile_origin.ts
- * @param count loads of each part
+ * @param count loads of each part; a tenth of it where each is a process
  * @param report told how things stand, four times in each part
  * @throws Error when a load ended as it must not, or something was left behind
  */
@@ -87,22 +92,37 @@ export async function soak(port: number, count: number, report: (state: SoakStat
       });
     },
     refused: () => strict.load(pick(REFUSED)),
+    killed_readers: () => killReader(loader),
   };
   for (const [part, load] of Object.entries(PARTS)) {
     const allowed = ENDS[part] ?? [];
     const states: SoakState[] = [];
+    const loads = Math.ceil((count * (SHARES[part] ?? 1)) / 4);
     // The first round warms up: caches of the allocator and of libraries are filled once.
     for (let round = 0; round <= 4; round++) {
-      await repeat(Math.ceil(count / 4), async () => {
+      await repeat(loads, async () => {
         const end = await endOf(load());
         if (!allowed.includes(end)) throw new Error(`${part}: a load ended with ${end}`);
       });
-      const state = await stateOf(part, round * Math.ceil(count / 4), [loader, strict]);
+      const state = await stateOf(part, round * loads, [loader, strict]);
       states.push(state);
       if (round > 0) report(state);
     }
     checkLevel(states);
   }
+}
+
+/** Loads what a process then reads again and again, until it is killed. @returns what was loaded */
+async function killReader(loader: MediaLoader): Promise<Disposable> {
+  const descriptor = await loader.load(await mediaBytes("rgb.png"));
+  const victim = startCli(["read"]);
+  victim.stdin.write(`${descriptor.toWire()}\n`.repeat(2000));
+  Promise.resolve(victim.stdin.flush()).catch(() => {}); // cut off when it is killed
+  const { value = "" } = await linesOf(victim.stdout).next(); // it is reading now
+  victim.kill("SIGKILL");
+  await victim.exited;
+  if (!value.includes('"verified":true')) throw new Error(`a reader got something else: ${value}`);
+  return descriptor;
 }
 
 /** By how much memory may rise from one half of a part to the other, bytes: pools of the allocator come and go. */
