@@ -1,35 +1,18 @@
 /** The parent's side of one decoder child: starts it, feeds it one job at a time, and knows when it is gone. */
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Subprocess } from "bun";
 import { NativeStatus } from "../../ffi/native.ts";
-import { inheritedEnvironment } from "../../ffi/process.ts";
 import { startOf } from "../encoded.ts";
 import { asMediaError, MediaError } from "../errors.ts";
 import { checkAnswer } from "./answer.ts";
 import { ChildChannel } from "./child_channel.ts";
+import { ChildProcess } from "./child_process.ts";
 import type { NativeDecoders } from "./contract.ts";
 import { type ChildTask, type Decoded, JobNotTaken, RoomRefused, type RunningJob } from "./jobs.ts";
 import { type ChildMessage, childMessageSchema, type ParentMessage, type RoomPlace } from "./protocol.ts";
 import { roomAhead } from "./room_ahead.ts";
 import type { RoomMemory, RoomSource, SlabGrant } from "./rooms.ts";
 
-const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
-
-/** What of a child's stderr is kept to explain its death, bytes. */
-const STDERR_KEPT = 2000;
-
 /** A child that is not ready by then never will be. */
 const START_TIMEOUT_MS = 60_000;
-
-/** Settings of the native boundary, which a child opens too; the server's secrets are not for it. */
-const CHILD_VARIABLES = ["NIXL_MEDIA_SHIM_PATH", "NIXL_MEDIA_NATIVE_DIR"];
-
-/**
- * For glibc's malloc(3): memory of pictures, once it has been used, stays with the child and is not mapped anew for each
- * medium. Page faults are a third of the time that a PNG takes.
- */
-const ALLOCATOR_SETTINGS = { MALLOC_MMAP_MAX_: "0", MALLOC_TRIM_THRESHOLD_: "1073741824" };
 
 /** −1000 − EPIPE and −1000 − ECONNRESET. */
 const PEER_GONE_STATUSES: ReadonlySet<number> = new Set([-1032, -1104]);
@@ -57,7 +40,7 @@ export class DecoderChild<Memory extends RoomMemory> {
   readonly gone: Promise<void>;
   readonly #rooms: RoomSource<Memory>;
   readonly #settings: ChildSettings;
-  readonly #process: Subprocess<"ignore", "ignore", "pipe">;
+  readonly #process: ChildProcess;
   readonly #channel = new ChildChannel();
   readonly #becameReady = Promise.withResolvers<void>();
   readonly #ended = Promise.withResolvers<void>();
@@ -65,7 +48,6 @@ export class DecoderChild<Memory extends RoomMemory> {
   #endTimer: ReturnType<typeof setInterval> | undefined;
   #job: RunningJob<Memory> | null = null;
   #nextJob = 1;
-  #stderr = "";
   #alive = true;
   #started = false;
   #retiring = false;
@@ -83,18 +65,20 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.ready.catch(() => {}); // whoever runs a job sees the failure; nobody may be waiting when it happens
     this.gone = this.#ended.promise;
     try {
-      this.#process = this.#spawn(this.#channel.childEnd);
+      this.#process = new ChildProcess({
+        program: settings.program,
+        channel: this.#channel.childEnd,
+        onMessage: (message) => this.#receive(message),
+        onExit: (how) => this.#exited(how),
+      });
     } catch (error) {
       this.#channel.dispose();
       throw asMediaError(error, "decoder_failed", "The decoder process could not be started");
     } finally {
       this.#channel.closeChildEnd();
     }
-    // An idle decoder is no reason for the program to go on. While it starts, works or ends, a timer is.
-    this.#process.unref();
     this.#startTimer = setTimeout(() => this.kill(), START_TIMEOUT_MS);
     rooms.addOwner(owner);
-    this.#keepStderr().catch(() => {}); // what it said is only a help
     const { poolBytes, memoryLimitBytes, native } = settings;
     this.#say({ type: "start", poolBytes, memoryLimitBytes, native });
   }
@@ -208,21 +192,7 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#ending = true;
     if (this.#job) this.#job.failure ??= failure;
     this.#endTimer ??= setInterval(() => {}, START_TIMEOUT_MS);
-    this.#process.kill("SIGKILL");
-  }
-
-  #spawn(channel: number): Subprocess<"ignore", "ignore", "pipe"> {
-    return Bun.spawn([process.execPath, this.#settings.program ?? PROGRAM, String(process.pid)], {
-      // Its own folder: Bun reads .env and bunfig.toml of the working directory, which are the server's.
-      cwd: dirname(PROGRAM),
-      // A group of its own: Ctrl-C in a terminal reaches the whole group, and the parent decides when a child ends.
-      detached: true,
-      env: { ...inheritedEnvironment(CHILD_VARIABLES), ...ALLOCATOR_SETTINGS },
-      stdio: ["ignore", "ignore", "pipe", channel],
-      serialization: "json",
-      ipc: (message) => this.#receive(message),
-      onExit: (_, exitCode, signal) => this.#exited(exitCode, signal),
-    });
+    this.#process.kill();
   }
 
   #say(message: ParentMessage): void {
@@ -331,12 +301,12 @@ export class DecoderChild<Memory extends RoomMemory> {
   }
 
   /** The process has been reaped: nothing can write to its memory any more. */
-  #exited(exitCode: number | null, signal: number | string | null): void {
+  #exited(how: string): void {
     this.#alive = false;
     clearTimeout(this.#startTimer);
     clearInterval(this.#endTimer);
-    const how = signal === null ? `exit code ${exitCode}` : `signal ${signal}`;
-    const cause = this.#stderr === "" ? how : `${how}: ${this.#stderr}`;
+    const { stderr } = this.#process;
+    const cause = stderr === "" ? how : `${how}: ${stderr}`;
     this.#becameReady.reject(
       new MediaError("decoder_crashed", "The decoder process ended while it started", { cause }),
     );
@@ -353,13 +323,6 @@ export class DecoderChild<Memory extends RoomMemory> {
     this.#rooms.removeOwner(this.owner);
     this.#channel.dispose();
     this.#ended.resolve();
-  }
-
-  async #keepStderr(): Promise<void> {
-    const decoder = new TextDecoder();
-    for await (const chunk of this.#process.stderr) {
-      this.#stderr = (this.#stderr + decoder.decode(chunk, { stream: true })).slice(-STDERR_KEPT);
-    }
   }
 }
 
