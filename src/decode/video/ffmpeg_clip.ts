@@ -5,6 +5,7 @@ import type { Demuxer } from "../sniff.ts";
 import { decodeFrames } from "./clip_decoding.ts";
 import type { ClipSource } from "./clip_source.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";
+import { withShownDelays } from "./gif_delays.ts";
 import { probeContainer } from "./probe.ts";
 import { sameRational } from "./rational.ts";
 
@@ -13,7 +14,7 @@ import { sameRational } from "./rational.ts";
  * @throws MediaError as {@link readContainerFacts} and {@link probeContainer}
  */
 export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, program: string): Promise<ClipSource> {
-  const input = new SealedInput(encoded);
+  const input = new SealedInput(demuxer === "gif" ? withShownDelays(encoded) : encoded);
   try {
     const facts = await readContainerFacts(encoded, demuxer, () => probeContainer(program, input.file, demuxer));
     const { stream } = facts;

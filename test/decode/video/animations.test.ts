@@ -1,6 +1,7 @@
 /** Animated GIF and WebP as clips. */
 import { describe, expect, test } from "bun:test";
 import sharp from "sharp";
+import { withShownDelays } from "../../../src/decode/video/gif_delays.ts";
 import type { VideoOptions } from "../../../src/decode/video/index.ts";
 import { MediaLoader } from "../../../src/index.ts";
 import { isVideoMetadata } from "../../../src/tensor/index.ts";
@@ -148,6 +149,53 @@ test("what is transparent is white", async () => {
   expect([...(await taken(new Uint8Array(clear))).pixels.subarray(0, 3)]).toEqual([255, 255, 255]);
   const { pixels } = await taken(await mediaBytes("transparent.gif"));
   expect([...pixels].filter((value) => value === 255).length).toBeGreaterThan(0);
+});
+
+describe("frames of a GIF that are shown for less than browsers show any", () => {
+  /** The animation with other delays, hundredths of a second, in its graphic control extensions. */
+  function withDelays(...delays: number[]): Uint8Array {
+    const gif = Buffer.from(ANIMATIONS.gif);
+    const control = Buffer.of(0x21, 0xf9, 4);
+    let frame = 0;
+    for (let at = gif.indexOf(control); at >= 0; at = gif.indexOf(control, at + 8)) {
+      gif.writeUInt16LE(delays[frame % delays.length] ?? 0, at + 4);
+      frame += 1;
+    }
+    expect(frame).toBe(FRAMES);
+    return new Uint8Array(gif);
+  }
+
+  test.each([
+    [[0], [10]],
+    [[1], [10]],
+    [[2], [2]],
+    [
+      [1, 5],
+      [10, 5],
+    ],
+    [
+      [0, 3, 1, 255, 256],
+      [10, 3, 10, 255, 256],
+    ],
+  ])("%j are shown as %j, whatever ffmpeg's version makes of them", async (delays, shown) => {
+    const { sampled_timestamps, numbers } = await taken(withDelays(...delays), { sampling: "indices" });
+    expect(numbers).toEqual(Array.from({ length: FRAMES }, (_, frame) => frame));
+    let time = 0;
+    for (const [frame, seconds] of sampled_timestamps.entries()) {
+      expect(seconds).toBeCloseTo(time / 100, 5);
+      time += shown[frame % shown.length] ?? 0;
+    }
+  });
+
+  test("are read as far as a damaged file can be", () => {
+    const gif = withDelays(0);
+    for (let length = 0; length < gif.byteLength; length += 7) {
+      const cut = gif.subarray(0, length);
+      expect(withShownDelays(cut).byteLength).toBe(length);
+    }
+    const sound = withDelays(5);
+    expect(withShownDelays(sound)).toBe(sound);
+  });
 });
 
 test.each(["static.gif", "lossy.webp"])("one picture, %s, is a clip of one frame", async (name) => {
