@@ -32,7 +32,7 @@ const STATED_ENDS: Partial<Record<Demuxer, StatedEnd>> = {
   asf: asfEnd,
   flv: flvEnd,
   matroska: segmentEnd,
-  mov: fragmentEnd,
+  mov: isoEnd,
 };
 
 /** Pure; reads only inside the array. Costs little but in files that are cut. */
@@ -173,12 +173,11 @@ function flvFileSize(metadata: Uint8Array): number {
 }
 
 /**
- * Of MP4 files in fragments (ISO/IEC 14496-12, 8.8): the last fragment, or its samples. Of others the table of samples tells, which
- * ffmpeg has read.
+ * ISO base media files (ISO/IEC 14496-12, 8.1 and 8.8): whether samples, or a fragment's table of them, are the last box and longer
+ * than what is there. ffmpeg says whether samples are missing that the table has, but only of those that it reads, and 5.1 not of
+ * fragments.
  */
-function fragmentEnd(bytes: Uint8Array): number | null {
-  const boxes = new BoxReader(bytes).boxes();
-  const last = boxes.at(-1);
-  if (!last?.isCut || !boxes.some(({ type }) => type === "moof")) return null;
-  return last.type === "moof" || last.type === "mdat" ? Number.POSITIVE_INFINITY : null;
+function isoEnd(bytes: Uint8Array): number | null {
+  const last = new BoxReader(bytes).boxes().at(-1);
+  return last?.isCut && (last.type === "mdat" || last.type === "moof") ? Number.POSITIVE_INFINITY : null;
 }

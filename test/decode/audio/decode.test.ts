@@ -4,6 +4,7 @@ import { MediaError } from "../../../src/errors.ts";
 import { contentHashForStorage, FLOAT32, taggedAudio } from "../../../src/tensor/index.ts";
 import { mediaBytes } from "../../support/media.ts";
 import { refusal } from "../../support/refusal.ts";
+import { madeClip } from "../video/clips.ts";
 import { type DecodedSound, decodeSound, loudest, spectralPeak, tone, wavOf } from "./sounds.ts";
 
 const VORBIS = ["-c:a", "libvorbis"];
@@ -228,6 +229,14 @@ describe("what is no sound is refused with a code", () => {
     const parts = [await tone("ogg", 8000, ["-c:a", "libvorbis"]), await tone("ogg", rate, codec, { channels })];
     const error = await refusal(decodeSound(new Uint8Array(Buffer.concat(parts))));
     expect(error).toMatchObject({ code: "media_unsupported", status: 400 });
+  });
+
+  test("a file whose rest cannot be read", async () => {
+    const pictures = await madeClip("ogg", ["-f", "lavfi", "-i", "testsrc=s=64x48:d=1", "-c:v", "libvpx"]);
+    const parts = [await tone("ogg", 8000, ["-c:a", "libvorbis"]), pictures];
+    const error = await refusal(decodeSound(new Uint8Array(Buffer.concat(parts))));
+    expect(error).toMatchObject({ code: "media_corrupt", status: 400 });
+    expect(error.message).toContain("cannot be read to its end");
   });
 
   test("damage in the middle costs what it hits", async () => {
