@@ -53,7 +53,7 @@ function pageEnd(bytes: Uint8Array, page: number): number {
 }
 
 /**
- * What must not change within a chain, since libavformat 62 reads no further then: the codec, and of Vorbis and Opus what ffmpeg
+ * What must not change within a chain, since ffmpeg 9.0 reads no further then: the codec, and of Vorbis and Opus what ffmpeg
  * takes from their first header (Vorbis I, section 4.2.2: version, channels, rate; RFC 7845, section 5.1: channels).
  */
 function soundFormat(bytes: Uint8Array, page: number): string | null {
