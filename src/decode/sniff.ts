@@ -6,6 +6,7 @@
  */
 import type { ImageFormat } from "../tensor/index.ts";
 import { ByteReader, latin1 } from "./byte_reader.ts";
+import { afterId3, readMp3Frame } from "./mp3_header.ts";
 import { gzipKind, textKind, wideTextKind } from "./sniff_text.ts";
 
 /** Image formats that carry a signature. TGA has none and is therefore never recognised. */
@@ -118,6 +119,9 @@ const SOUND_BRANDS = new Set(["M4A ", "M4B ", "M4P "]);
 /** DIB header sizes that occur in BMP files: OS/2 1 and 2, Windows 3, its V2 to V5. */
 const DIB_HEADER_SIZES = new Set([12, 16, 40, 52, 56, 64, 108, 124]);
 
+/** As far as libavformat looks for the first frame of MP3. */
+const MOST_ZEROS = 64 * 1024;
+
 /** Packet sizes of MPEG transport streams, with the offset of the first sync byte: plain, with time codes, with FEC. */
 const TRANSPORT_PACKETS = [
   { size: 188, sync: 0 },
@@ -145,6 +149,7 @@ export function sniffMedia(bytes: Uint8Array): SniffResult {
     sniffTransportStream(bytes) ??
     sniffMp3(bytes) ??
     sniffAdts(bytes) ??
+    sniffPaddedMp3(bytes) ??
     refusedIf(textKind(bytes)) ??
     refusedIf(wideTextKind(bytes)) ??
     refusedIf(gzipKind(bytes)) ??
@@ -218,18 +223,21 @@ function sniffTransportStream(bytes: Uint8Array): SniffResult | null {
 /** An ID3v2 tag in front of MP3 (or FLAC, or AAC), or an MPEG audio frame header of layer III. */
 function sniffMp3(bytes: Uint8Array): SniffResult | null {
   if (latin1(bytes, 0, 3) === "ID3" && bytes.length >= 10) {
-    // The tag's size is four times seven bits and leaves out its own ten bytes (id3.org, ID3v2.4, section 3.1).
-    const size = [6, 7, 8, 9].reduce((sum, at) => sum * 128 + ((bytes[at] ?? 0) & 0x7f), 0);
-    if (latin1(bytes, 10 + size, 4) === "fLaC") return sound("flac", "FLAC");
-    return sniffAdts(bytes.subarray(10 + size)) ?? sound("mp3", "MP3");
+    const start = afterId3(bytes);
+    if (latin1(bytes, start, 4) === "fLaC") return sound("flac", "FLAC");
+    return sniffAdts(bytes.subarray(start)) ?? sound("mp3", "MP3");
   }
-  const [first = 0, second = 0, third = 0] = bytes;
-  const version = (second >> 3) & 3;
-  const layer = (second >> 1) & 3;
-  const isFrameHeader = first === 0xff && (second & 0xe0) === 0xe0 && version !== 1 && layer === 1;
-  const bitrateIndex = third >> 4;
-  const isValid = bitrateIndex !== 0 && bitrateIndex !== 15 && ((third >> 2) & 3) !== 3;
-  return isFrameHeader && isValid ? sound("mp3", "MP3") : null;
+  return readMp3Frame(bytes, 0) ? sound("mp3", "MP3") : null;
+}
+
+/** MP3 behind zeros, which some programs leave in front of it. Since anything may begin with zeros, two frames must follow. */
+function sniffPaddedMp3(bytes: Uint8Array): SniffResult | null {
+  if (bytes[0] !== 0) return null;
+  const zeros = bytes.subarray(0, MOST_ZEROS).findIndex((byte) => byte !== 0);
+  const start = afterId3(bytes, Math.max(zeros, 0));
+  const frame = readMp3Frame(bytes, start);
+  const next = frame && readMp3Frame(bytes, start + frame.byteLength);
+  return next && next.constants === frame?.constants ? sound("mp3", "MP3") : null;
 }
 
 /** AAC in ADTS frames: a header, and another one where its frame ends (ISO/IEC 13818-7, section 6.2). */

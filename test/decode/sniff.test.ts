@@ -83,6 +83,16 @@ describe("containers", () => {
     expect(name(latin1(`\0\0\0\x08${type}\0\0\0\x08`))).toBe("mov");
   });
 
+  test("MP3 may come behind zeros, which alone are nothing, and so is one frame's header", async () => {
+    const mp3 = await media("tone44k_mono.mp3");
+    const behindZeros = (bytes: Uint8Array) => Uint8Array.from([...new Uint8Array(512), ...bytes]);
+    expect(name(behindZeros(mp3))).toBe("mp3");
+    const frames = mp3.subarray(45);
+    expect(name(behindZeros(frames))).toBe("mp3");
+    expect(name(behindZeros(frames.subarray(0, 100)))).toBe("unknown data");
+    expect(name(new Uint8Array(512))).toBe("unknown data");
+  });
+
   test("packets of 192 bytes with a time code in front are a transport stream", () => {
     const packets = new Uint8Array(192 * 3);
     for (const at of [4, 196, 388]) packets[at] = 0x47;

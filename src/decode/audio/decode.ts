@@ -56,7 +56,7 @@ export async function decodeAudio(
     },
   });
   checkSize(samples, limit);
-  const { from, to } = judge(outcome, demuxer, settings, filterName);
+  const { from, to } = judge(outcome, { encoded, demuxer }, settings, filterName);
   const frames = Math.min(
     Math.floor(writtenBytes(samples) / (SAMPLE_BYTES * to.channels)),
     heardFrames(encoded, demuxer, to, settings),

@@ -4,15 +4,27 @@ import { notFfmpeg, programFailure, reasonIn } from "../ffmpeg/log.ts";
 import type { ProgramOutcome } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { type Conversion, conversions, decodedRate } from "./command.ts";
+import { readOggPages } from "./ogg_pages.ts";
 import type { AudioSettings } from "./options.ts";
+import { isCutShort } from "./stated_end.ts";
 
 /** Samples a second; what is called high resolution has 384 000. */
 const HIGHEST_RATE = 1_000_000;
-/** 9.0 has the file's part of the program in front of the demuxer's name, 5.1 has not. */
-const CUT_FILE = /^\[(?:in#\d+\/)?mov,.*\[error\] .*partial file$/m;
-const UNREADABLE_REST = /^\[in#\d+\/.*\[error\] Error during demuxing/m;
+/**
+ * Of MPEG-4: packets that are missing, and one of which a part is. 9.0 has the file's part of the program in front of the demuxer's
+ * name, 5.1 has not.
+ */
+const CUT_FILE = /^\[(?:in#\d+\/)?mov,.*(?:\[error\] .*partial file|\[warning\] Packet corrupt \(.*\)\.)$/m;
+/** In the words of 9.0; 5.1 names the file, as the program itself, which has no brackets, and says why. */
+const UNREADABLE_REST = /^(?:\[in#\d+\/.*\[error\] Error during demuxing|\[error\] \/proc\/self\/fd\/\d+: )/m;
 /** libswresample knows how to mix up to eight channels. */
 const NO_MATRIX = /Rematrix is needed|channel layout.*not supported|Cannot convert.*channel/i;
+
+/** A file, and what it is. */
+export interface Sound {
+  readonly encoded: Uint8Array;
+  readonly demuxer: Demuxer;
+}
 
 /**
  * Converting from a rate that no sound has takes far longer than from one of the usual.
@@ -29,27 +41,22 @@ export function checkRate(log: string): boolean {
  * Whether what was written are the sound's samples, and how they were converted.
  *
  * Damaged packets are passed over, as in clips. What cannot be read to its end is refused, and so is a file that is shorter
- * than its own table of samples says.
+ * than it says itself.
  * @throws MediaError otherwise
  */
 export function judge(
   outcome: ProgramOutcome,
-  demuxer: Demuxer,
+  { encoded, demuxer }: Sound,
   { sample_rate, channels }: AudioSettings,
   filterName: string,
 ): Conversion {
   const { exitCode, signal, log } = outcome;
   checkRate(log);
   if (exitCode !== 0 || signal !== null) throw failureOf(outcome, demuxer);
-  if (demuxer === "mov" && CUT_FILE.test(log)) {
-    throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
-  }
-  if (UNREADABLE_REST.test(log)) {
-    throw new MediaError("media_corrupt", `the sound cannot be read to its end (${reasonIn(log, "audio", demuxer)})`);
-  }
+  checkWhole(outcome, { encoded, demuxer });
   const all = conversions(log, filterName);
   const [first] = all;
-  if (!first) throw outcome.isLogFull ? tooMuchText() : noSamples(outcome, demuxer);
+  if (!first) throw noSamples(outcome, demuxer);
   const { from, to } = first;
   if ((sample_rate ?? to.sampleRate) !== to.sampleRate || (channels ?? to.channels) !== to.channels) {
     throw new MediaError("decoder_failed", "ffmpeg did not convert the sound as it was told");
@@ -67,6 +74,30 @@ export function judge(
   );
 }
 
+/** @throws MediaError media_corrupt, media_unsupported where what was decoded may be less than there was */
+function checkWhole({ log, isLogFull }: ProgramOutcome, { encoded, demuxer }: Sound): void {
+  if (isCutShort(encoded, demuxer)) {
+    throw new MediaError(
+      "media_corrupt",
+      "the file is cut short: it ends before its sound does by what it says itself",
+    );
+  }
+  if (demuxer === "mov" && CUT_FILE.test(log)) {
+    throw new MediaError("media_corrupt", "the file is shorter than its table of samples says");
+  }
+  if (demuxer === "ogg" && readOggPages(encoded).changesFormat) {
+    // 5.1 decodes what it can of them, 9.0 stops at the first that is different.
+    throw new MediaError("media_unsupported", "the sound's format changes midway, from one Ogg stream to the next");
+  }
+  if (UNREADABLE_REST.test(log)) {
+    throw new MediaError("media_corrupt", `the sound cannot be read to its end (${reasonIn(log, "audio", demuxer)})`);
+  }
+  // What is lost of the log may be that the file is cut.
+  if (isLogFull) {
+    throw new MediaError("media_unsupported", "there is more to say of the file, or of its damage, than is read");
+  }
+}
+
 function failureOf(outcome: ProgramOutcome, demuxer: Demuxer): MediaError {
   const failure = programFailure(outcome, "audio", demuxer);
   if (failure) return failure;
@@ -75,10 +106,6 @@ function failureOf(outcome: ProgramOutcome, demuxer: Demuxer): MediaError {
     return new MediaError("media_unsupported", `channels that cannot be mixed, null keeps them (${reason})`);
   }
   return new MediaError("media_corrupt", `the sound cannot be decoded (${reason})`);
-}
-
-function tooMuchText(): MediaError {
-  return new MediaError("media_unsupported", "the file says more of itself than is read");
 }
 
 export function noSamples({ log }: ProgramOutcome, demuxer: Demuxer): MediaError {

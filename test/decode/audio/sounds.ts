@@ -41,6 +41,15 @@ export function tone(
   return madeClip(extension, ["-f", "lavfi", "-i", source, ...codec]);
 }
 
+/** A sound as ffmpeg writes it to a pipe, where it cannot go back to say how long it became. */
+export function pipedTone(format: string, codec: readonly string[] = []): Uint8Array {
+  const source = "aevalsrc=exprs=0.5*sin(2*PI*1000*t):s=48000:d=1.5";
+  const args = ["-v", "error", "-nostdin", "-f", "lavfi", "-i", source, ...codec, "-f", format, "pipe:1"];
+  const { exitCode, stdout, stderr } = Bun.spawnSync([ffmpegPath, ...args]);
+  if (exitCode !== 0) throw new Error(`the sound could not be made: ${stderr}`);
+  return stdout;
+}
+
 /** A WAV file of 32-bit floats. @param header fields that are to say something else than what is there */
 export function wavOf(
   samples: readonly number[],
