@@ -7,15 +7,11 @@ import { ByteReader, HeaderEndsEarly, latin1 } from "../byte_reader.ts";
 import { segmentEnd } from "../ebml.ts";
 import { BoxReader } from "../iso_boxes.ts";
 import type { Demuxer } from "../sniff.ts";
+import { UNKNOWN_SIZE } from "../unknown_size.ts";
 import { isFlacCut } from "./flac_frames.ts";
 import { isMp3Cut } from "./mp3_frames.ts";
 import { readOggPages } from "./ogg_pages.ts";
 
-/**
- * Sizes of 32 bits from here on stand for none: programs that write to a pipe put 0xffffffff, 0x7fffffff, 0x7ffff000 (SoX, WAV),
- * 0x7f000000 (SoX, AIFF) there, or something less, so that it is a multiple of a sample's size.
- */
-const UNKNOWN_SIZE = 0x7e000000;
 /** Some writers of WAV count the header in, which has 44 bytes where it is shortest: that much may be missing. */
 const WAV_HEADER_BYTES = 44;
 /** Many more than files of sound have; whoever has more gets no answer. */

@@ -1,4 +1,8 @@
 /** What an AVI file's headers say that its packets do not: how many frames there are, and how long the file is. */
+import { UNKNOWN_SIZE } from "../unknown_size.ts";
+
+/** What ffmpeg declares where it cannot go back to the header in the end. */
+const PIPED_FRAME_COUNT = 2 ** 30;
 
 /** Frames that the header of the first video stream declares; 0 when there is none. */
 export function aviFrameCount(bytes: Uint8Array): number {
@@ -11,16 +15,22 @@ export function aviFrameCount(bytes: Uint8Array): number {
         ({ id, form }) => id === "strh" && form === "vids",
       );
       // AVISTREAMHEADER: dwLength stands 32 bytes in, behind dwScale, dwRate and dwStart.
-      if (header && header.start + 36 <= bytes.byteLength) return view.getUint32(header.start + 32, true);
+      if (!header || header.start + 36 > bytes.byteLength) continue;
+      const count = view.getUint32(header.start + 32, true);
+      return count < PIPED_FRAME_COUNT ? count : 0;
     }
   }
   return 0;
 }
 
-/** Whether the file ends before its outermost chunk does. Odd chunks may lack their pad byte at the end of a file. */
+/**
+ * Whether the file ends before its outermost chunk does, if that says where. Odd chunks may lack their pad byte at the end of a
+ * file.
+ */
 export function isAviCut(bytes: Uint8Array): boolean {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return bytes.byteLength >= 8 && 8 + view.getUint32(4, true) > bytes.byteLength + 1;
+  if (bytes.byteLength < 8) return false;
+  const size = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(4, true);
+  return size < UNKNOWN_SIZE && 8 + size > bytes.byteLength + 1;
 }
 
 interface Chunk {

@@ -187,6 +187,16 @@ describe("AVI", () => {
     const clip = await mediaBytes("mpeg4.avi");
     await expect(facts(clip.subarray(0, clip.length / 2))).rejects.toMatchObject({ code: "media_corrupt" });
   });
+
+  test("that was written to a pipe, with no length and no count in its headers, has its frames", async () => {
+    const copy = [ffmpegPath, "-v", "error", "-i", mediaPath("mpeg4.avi"), "-c", "copy", "-f", "avi", "pipe:1"];
+    const piped = new Uint8Array(await new Response(Bun.spawn(copy).stdout).arrayBuffer());
+    expect(new DataView(piped.buffer).getUint32(4, true)).toBe(0xffffffff);
+    const { tensor } = await decode(piped, { num_frames: 5 });
+    expect(tensor.shape[0]).toBe(5);
+    const whole = await decode(await mediaBytes("mpeg4.avi"), { num_frames: 5 });
+    expect(tensor.contentHash).toBe(whole.tensor.contentHash);
+  });
 });
 
 test("packets are counted in all containers, fragments included", async () => {
