@@ -1,6 +1,7 @@
 /** A clip that was opened: what is known of it, and a way to its frames. */
 import type { DecodeCommand } from "./command.ts";
 import type { ClipFacts } from "./facts.ts";
+import type { ListedPacket } from "./packets.ts";
 import type { Rational } from "./rational.ts";
 
 /** What is wanted of a clip. */
@@ -13,8 +14,12 @@ export interface WantedFrames extends Omit<DecodeCommand, "threads" | "demuxer" 
 /** Owned by whoever opened it. */
 export interface ClipSource extends Disposable {
   readonly facts: ClipFacts;
-  /** Presentation timestamps of the key frames, ascending. @throws MediaError what is wrong with the clip */
-  keyTimestamps(): Promise<readonly number[]>;
+  /**
+   * All pictures that are shown, in the order in which they are, without decoding any.
+   * @param withKeys whether it matters which of them are key frames
+   * @throws MediaError what is wrong with the clip
+   */
+  pictures(withKeys: boolean): Promise<readonly ListedPacket[]>;
   /**
    * Decodes the frames wanted.
    * @param threads how many may decode

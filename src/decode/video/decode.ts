@@ -13,8 +13,9 @@ import { CHANNELS } from "./command.ts";
 import { NOT_TURNED, type Turn } from "./display_matrix.ts";
 import type { ClipFacts } from "./facts.ts";
 import { openFfmpegClip } from "./ffmpeg_clip.ts";
-import { frameWalk } from "./frame_walk.ts";
+import { frameWalk, needsPictures } from "./frame_walk.ts";
 import type { VideoSettings } from "./options.ts";
+import type { ListedPacket } from "./packets.ts";
 import { sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
 import { openWebpClip } from "./webp_clip.ts";
 
@@ -44,9 +45,10 @@ export async function decodeVideo(
 ): Promise<DecodedTensor> {
   using source = await openClip(encoded, context.ffmpegPath);
   const { facts } = source;
-  const keyTimestamps = options.settings.sampling === "keyframes" ? await source.keyTimestamps() : null;
+  const { settings } = options;
+  const pictures = needsPictures(settings) ? await source.pictures(settings.sampling === "keyframes") : null;
 
-  const wanted = wantedFrames(facts, options.settings, keyTimestamps);
+  const wanted = wantedFrames(facts, settings, pictures);
   const reachable = wanted.thresholds.length;
   const { output } = wanted;
   const frameBytes = output.width * output.height * CHANNELS;
@@ -69,21 +71,19 @@ export async function decodeVideo(
 
 /**
  * What has to be decoded.
- * @param keyTimestamps as in {@link frameWalk}
+ * @param pictures as in {@link frameWalk}
  * @throws MediaError frame_count_invalid, limit_exceeded, no_frames, media_corrupt
  */
 export function wantedFrames(
   facts: ClipFacts,
   settings: VideoSettings,
-  keyTimestamps: readonly number[] | null = null,
+  pictures: readonly ListedPacket[] | null = null,
 ): WantedFrames {
   const { width, height, timeBase } = facts;
   const output = scaledSize({ width, height }, settings.max_pixels ?? Number.POSITIVE_INFINITY);
   // A request may have frames scaled down, but they are decoded as large as they are.
   checkAllocation(1, { width, height }, settings);
-  const { walk, count } = frameWalk(facts, settings, keyTimestamps, (frames) =>
-    checkAllocation(frames, output, settings),
-  );
+  const { walk, count } = frameWalk(facts, settings, pictures, (frames) => checkAllocation(frames, output, settings));
   return {
     ...{ width, height, timeBase, output },
     ...walk,

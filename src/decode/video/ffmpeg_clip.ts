@@ -6,8 +6,11 @@ import { decodeFrames } from "./clip_decoding.ts";
 import type { ClipSource } from "./clip_source.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";
 import { withShownDelays } from "./gif_delays.ts";
-import { probeContainer } from "./probe.ts";
+import { type ListedPacket, shownPictures, withReorderedTimes } from "./packets.ts";
+import { type Probe, probeContainer } from "./probe.ts";
 import { sameRational } from "./rational.ts";
+import { readSampleIndex } from "./sample_index.ts";
+import { FIRST_VIDEO } from "./stream_selector.ts";
 
 /**
  * @param program path of ffmpeg
@@ -16,11 +19,22 @@ import { sameRational } from "./rational.ts";
 export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, program: string): Promise<ClipSource> {
   const input = new SealedInput(demuxer === "gif" ? withShownDelays(encoded) : encoded);
   try {
-    const facts = await readContainerFacts(encoded, demuxer, () => probeContainer(program, input.file, demuxer));
+    let probed: Promise<Probe> | null = null;
+    const probe = (): Promise<Probe> => {
+      probed ??= probeContainer(program, input.file, demuxer);
+      return probed;
+    };
+    const facts = await readContainerFacts(encoded, demuxer, probe);
     const { stream } = facts;
     return {
       facts,
-      keyTimestamps: () => findKeyFrames(program, input, facts),
+      pictures: async (withKeys) => {
+        const isProbed = stream === FIRST_VIDEO;
+        const quick = isProbed || withKeys ? null : picturesOfTables(input.bytes, facts);
+        return (
+          quick ?? listedPictures(facts, isProbed ? probe() : probeContainer(program, input.file, demuxer, stream))
+        );
+      },
       decode: (wanted, threads, into) => decodeFrames(program, input, { ...wanted, demuxer, stream }, threads, into),
       [Symbol.dispose]: () => input[Symbol.dispose](),
     };
@@ -30,13 +44,27 @@ export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, prog
   }
 }
 
-async function findKeyFrames(program: string, input: SealedInput, facts: ContainerFacts): Promise<number[]> {
-  const { packets, timeBase } = await probeContainer(program, input.file, facts.demuxer, facts.stream);
+async function listedPictures(facts: ContainerFacts, probe: Promise<Probe>): Promise<ListedPacket[]> {
+  const { packets, timeBase } = await probe;
   if (!sameRational(timeBase, facts.timeBase)) {
     throw new MediaError("media_corrupt", "the container's time base is not the one it is decoded with");
   }
-  return packets
-    .filter(({ isKey }) => isKey)
-    .map(({ pts }) => pts)
-    .toSorted((a, b) => a - b);
+  return shownPictures(facts.demuxer === "mpeg" ? withReorderedTimes(packets) : packets);
+}
+
+/** Of an MP4, without ffmpeg; null where its tables do not tell. Which are key frames, ffmpeg knows better. */
+function picturesOfTables(bytes: Uint8Array, { demuxer, stream, timeBase }: ContainerFacts): ListedPacket[] | null {
+  if (demuxer !== "mov" || typeof stream !== "number") return null;
+  const index = readSampleIndex(bytes, stream, timeBase.den);
+  if (!index) return null;
+  return shownPictures(
+    Array.from(index.pts, (pts, at) => ({
+      pts,
+      duration: 0,
+      dts: index.dts[at] ?? pts,
+      hasPts: true,
+      isKey: index.sync[at] === 1,
+      isShown: at >= index.first && pts >= index.firstTime,
+    })),
+  );
 }

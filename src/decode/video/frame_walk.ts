@@ -2,13 +2,17 @@
 import { MediaError } from "../../errors.ts";
 import type { ClipFacts } from "./facts.ts";
 import { MOST_FRAMES, type VideoSettings } from "./options.ts";
+import { type ListedPacket, lastPacketEnd } from "./packets.ts";
 import {
+  endMargin,
   evenIndices,
+  exactSeconds,
   firstTimestampAt,
   requestedFrameCount,
-  spanOf,
+  type Span,
+  timestampSeconds,
   timestampThresholds,
-  totalFrames,
+  wholeClip,
 } from "./sampling.ts";
 
 /** What is walked over, and what is taken of it. */
@@ -23,8 +27,13 @@ export interface FrameWalk {
   readonly isOfKeyFrames: boolean;
 }
 
+/** Whether the walk has to know all pictures: the whole clip by time is walked over as the fleet's reference does, without. */
+export function needsPictures({ start, end, sampling }: VideoSettings): boolean {
+  return sampling !== "targets" || Boolean(start) || typeof end === "number";
+}
+
 /**
- * @param keyTimestamps of the key frames; wanted only where these alone are sampled
+ * @param pictures all that are shown, in their order; null where {@link needsPictures} says so
  * @param checkCount judges how many frames are asked for, before they are told one by one: a header may promise any number
  * @returns the walk, and how many frames were asked for: there are thresholds for those that can be found at all
  * @throws MediaError frame_count_invalid, no_frames, limit_exceeded, media_corrupt, and what `checkCount` throws
@@ -32,30 +41,71 @@ export interface FrameWalk {
 export function frameWalk(
   facts: ClipFacts,
   settings: VideoSettings,
-  keyTimestamps: readonly number[] | null,
+  pictures: readonly ListedPacket[] | null,
   checkCount: (count: number) => void,
 ): { readonly walk: FrameWalk; readonly count: number } {
-  const whole = spanOf(facts, settings);
-  const span = whole.isWhole
-    ? null
-    : { start: firstTimestampAt(whole.start, facts.timeBase), end: firstTimestampAt(whole.end, facts.timeBase) };
-  const asked = requestedFrameCount(facts, settings);
-  if (keyTimestamps) {
-    const inside = keyTimestamps.filter((time) => !span || (time >= span.start && time < span.end));
+  const part = pictures && partOf(pictures, facts, settings);
+  const span = part?.ticks ?? null;
+  const seconds = part?.seconds ?? wholeClip(facts);
+  const asked = requestedFrameCount(facts, settings, seconds);
+  if (part && settings.sampling === "keyframes") {
+    const inside = part.pictures.filter(({ isKey }) => isKey);
     if (inside.length === 0) throw new MediaError("no_frames", "Failed to decode any frames, there is no key frame");
     const count = Math.min(asked, inside.length);
     const reachable = reachableFrames(count, facts);
     checkCount(count);
-    const thresholds = evenIndices(count, inside.length, reachable).map((at) => inside[at] ?? 0);
+    const thresholds = evenIndices(count, inside.length, reachable).map((at) => inside[at]?.pts ?? 0);
     return { walk: { thresholds, counts: "timestamps", span, isOfKeyFrames: true }, count };
   }
   checkCount(asked);
   const reachable = reachableFrames(asked, facts);
   const walk =
     settings.sampling === "indices"
-      ? { thresholds: evenIndices(asked, totalFrames(facts, whole), reachable), counts: "frames" as const }
-      : { thresholds: timestampThresholds(asked, facts, reachable, whole), counts: "timestamps" as const };
+      ? { thresholds: evenIndices(asked, seconds.frames, reachable), counts: "frames" as const }
+      : { thresholds: timestampThresholds(asked, facts, reachable, seconds), counts: "timestamps" as const };
   return { walk: { ...walk, span, isOfKeyFrames: false }, count: asked };
+}
+
+/** What of a clip is walked over: its pictures, where it lies in ticks (null: all of it) and in seconds. */
+interface Part {
+  readonly pictures: readonly ListedPacket[];
+  readonly ticks: FrameWalk["span"];
+  readonly seconds: Span;
+}
+
+/** @throws MediaError frame_count_invalid, no_frames */
+function partOf(pictures: readonly ListedPacket[], facts: ClipFacts, settings: VideoSettings): Part {
+  const { timeBase } = facts;
+  const whole = wholeClip(facts);
+  // What is cut off by an edit list counts for the container, and is not shown.
+  const frames = settings.sampling === "targets" ? whole.frames : pictures.length;
+  const clipEnd = Math.max(lastPacketEnd(pictures, timeBase), (pictures.at(-1)?.pts ?? 0) + 1);
+  const { start, end } = settings;
+  if (start && firstTimestampAt(start, timeBase) >= clipEnd) {
+    const endSeconds = timestampSeconds(clipEnd, timeBase);
+    throw new MediaError(
+      "frame_count_invalid",
+      `Cannot decode frames from ${start} s on: the clip ends at ${endSeconds} s`,
+    );
+  }
+  const ticks = {
+    start: start ? firstTimestampAt(start, timeBase) : Math.min(0, pictures[0]?.pts ?? 0),
+    end: typeof end === "number" ? Math.min(firstTimestampAt(end, timeBase), clipEnd) : clipEnd,
+  };
+  const inside = pictures.filter(({ pts }) => pts >= ticks.start && pts < ticks.end);
+  const [first, last] = [inside[0], inside.at(-1)];
+  if (!first || !last)
+    throw new MediaError("no_frames", "Failed to decode any frames, there is none in that part of the clip");
+  if (!start && inside.length === pictures.length) return { pictures, ticks: null, seconds: { ...whole, frames } };
+  const seconds = {
+    // Where the video begins late, there is nothing to be found before it does.
+    start: Math.max(0, start ?? 0, exactSeconds(first.pts, timeBase)),
+    // Behind where the last picture begins there is none to be found, however long that one lasts.
+    end: Math.min(exactSeconds(ticks.end, timeBase), exactSeconds(last.pts, timeBase) + endMargin(facts)),
+    isWhole: false,
+    frames: inside.length,
+  };
+  return { pictures: inside, ticks, seconds };
 }
 
 /**

@@ -19,6 +19,40 @@ export interface Packet {
   readonly duration: number;
 }
 
+/** A packet, and what its demuxer says of the picture in it. */
+export interface ListedPacket extends Packet {
+  readonly isKey: boolean;
+  /** False for what is decoded only because others need it: an edit list cuts it off. */
+  readonly isShown: boolean;
+  /** Decoding timestamp. */
+  readonly dts: number;
+  /** Whether `pts` is its own, not the decoding timestamp in its place. */
+  readonly hasPts: boolean;
+}
+
+/**
+ * Packets of a program stream with the presentation timestamps that they lack. Those that do are pictures that others refer to:
+ * each is shown when the next one of them is decoded (ISO/IEC 13818-1, 2.7.5), the last one behind all others.
+ */
+export function withReorderedTimes(packets: readonly ListedPacket[]): ListedPacket[] {
+  if (!packets.some(({ hasPts }) => hasPts)) return [...packets];
+  let next = packets.reduce((end, { pts, duration }) => Math.max(end, pts + duration), 0);
+  return packets
+    .toReversed()
+    .map((packet) => {
+      const isReference = !packet.hasPts || packet.pts > packet.dts;
+      const shown = packet.hasPts ? packet : { ...packet, pts: next };
+      if (isReference) next = packet.dts;
+      return shown;
+    })
+    .reverse();
+}
+
+/** Pictures that are shown, in the order in which they are. */
+export function shownPictures(packets: readonly ListedPacket[]): ListedPacket[] {
+  return packets.filter(({ isShown }) => isShown).toSorted((one, other) => one.pts - other.pts);
+}
+
 /** Where the last packet in presentation order ends; a packet without a duration lasts one frame at the packets' rate. */
 export function lastPacketEnd(packets: readonly Packet[], timeBase: Rational): number {
   const rate = packetRate(packets, timeBase);

@@ -6,7 +6,7 @@ import { runProgram, writtenText } from "../ffmpeg/process.ts";
 import type { Demuxer } from "../sniff.ts";
 import { probeArguments } from "./command.ts";
 import { type GraphInput, graphInputs } from "./graph_inputs.ts";
-import { checkPacketCount, MOST_PACKETS, type Packet } from "./packets.ts";
+import { checkPacketCount, type ListedPacket, MOST_PACKETS } from "./packets.ts";
 import { type Rational, sameRational } from "./rational.ts";
 import { FIRST_VIDEO, type StreamSelector } from "./stream_selector.ts";
 
@@ -15,17 +15,14 @@ export interface Probe extends GraphInput {
   readonly packets: readonly ListedPacket[];
 }
 
-export interface ListedPacket extends Packet {
-  readonly isKey: boolean;
-}
-
 /** A line about a packet takes no more bytes than this, and no more than so many times those of a packet in any container. */
 const LINE_BYTES = 160;
 const LINE_RATIO = 6;
 /** The lines about streams that come first. */
 const HEADER_BYTES = 1024 * 1024;
-/** AV_PKT_FLAG_KEY. */
+/** AV_PKT_FLAG_KEY and AV_PKT_FLAG_DISCARD. */
 const KEY_FLAG = 1;
+const DISCARD_FLAG = 4;
 const PROBE_MEMORY_BYTES = 4 * 1024 ** 3;
 
 /**
@@ -70,11 +67,18 @@ function parsePackets(text: string): { timeBase: Rational; packets: ListedPacket
   const timeBase = /^#tb \d+: (\d+)\/(\d+)$/m.exec(text);
   if (!timeBase) return null;
   const lines = text.matchAll(/^\d+, *(-?\d+), *(-?\d+), *(\d+), *\d+, *0x[0-9a-f]+(?:, *F=0x([0-9A-Fa-f]+))?/gm);
-  const packets = Array.from(lines, ([, dts, pts, duration, flags]) => ({
+  const packets = Array.from(lines, ([, dts, pts, duration, written]) => {
+    const flags = written === undefined ? KEY_FLAG : Number.parseInt(written, 16);
     // What has no timestamp has the smallest number of 64 bits.
-    pts: Number(pts) > Number.MIN_SAFE_INTEGER ? Number(pts) : Number(dts),
-    duration: Number(duration),
-    isKey: flags === undefined || (Number.parseInt(flags, 16) & KEY_FLAG) !== 0,
-  }));
+    const hasPts = Number(pts) > Number.MIN_SAFE_INTEGER;
+    return {
+      pts: hasPts ? Number(pts) : Number(dts),
+      dts: Number(dts),
+      hasPts,
+      duration: Number(duration),
+      isKey: (flags & KEY_FLAG) !== 0,
+      isShown: (flags & DISCARD_FLAG) === 0,
+    };
+  });
   return { timeBase: { num: Number(timeBase[1]), den: Number(timeBase[2]) }, packets };
 }

@@ -15,6 +15,8 @@ const { fround } = Math;
 /** Kept free at a clip's end, seconds, besides one frame: a target there might have no frame behind it. */
 const END_MARGIN_SECONDS = 0.001;
 const MICROSECONDS = 1_000_000;
+/** Parts of a clip are told in double precision, where 4.52 - 0.52 is not quite 4. */
+const TOLERANCE_SECONDS = 1e-9;
 
 /** What sampling needs to know of a stream. */
 export interface StreamTiming {
@@ -52,32 +54,31 @@ export interface Span {
   /** The first moment behind it. */
   readonly end: number;
   readonly isWhole: boolean;
+  /** How many frames it has; of the whole clip, as its container counts them; 0 when there is no telling. */
+  readonly frames: number;
 }
 
-/** @throws MediaError frame_count_invalid when it begins behind the clip's end */
-export function spanOf(timing: StreamTiming, { start, end }: Pick<VideoSettings, "start" | "end">): Span {
-  const duration = sourceDuration(timing);
-  if (start && start >= duration) {
-    throw new MediaError(
-      "frame_count_invalid",
-      `Cannot decode frames from ${start} s on: the clip ends at ${duration} s`,
-    );
-  }
-  const isWhole = !start && (typeof end !== "number" || end >= duration);
-  return { start: start ?? 0, end: Math.min(end ?? duration, duration), isWhole };
+/** All of a clip, as its container tells it. */
+export function wholeClip(timing: StreamTiming): Span {
+  const end = sourceDuration(timing);
+  const frames = timing.frameCount > 0 ? timing.frameCount : wholeFrames(end * sourceFps(timing));
+  return { start: 0, end, isWhole: true, frames };
 }
 
 /**
  * How many frames to look for.
  * @throws MediaError frame_count_invalid when more are wanted than there are, or when there is no telling how many there are
  */
-export function requestedFrameCount(timing: StreamTiming, settings: VideoSettings): number {
-  const span = spanOf(timing, settings);
+export function requestedFrameCount(
+  timing: StreamTiming,
+  settings: VideoSettings,
+  span: Span = wholeClip(timing),
+): number {
   const duration = span.end - span.start;
-  const total = totalFrames(timing, span);
+  const total = span.frames;
   if (total === 0) throw new MediaError("frame_count_invalid", "Cannot determine the video frame count");
 
-  const wanted = wantedFrames(settings, duration) ?? total;
+  const wanted = wantedFrames(settings, span.isWhole ? duration : duration + TOLERANCE_SECONDS) ?? total;
   const requested = Math.max(1, Math.min(wanted, settings.max_frames ?? wanted));
   // Of key frames nobody knows the number: as many are taken as there are.
   if (requested > total && settings.sampling === "keyframes") return total;
@@ -91,17 +92,6 @@ export function requestedFrameCount(timing: StreamTiming, settings: VideoSetting
 function wantedFrames({ fps, num_frames }: VideoSettings, duration: number): number | null {
   return typeof fps === "number" ? wholeFrames(duration * fps) : (num_frames ?? null);
 }
-
-/** Frames of a span, of the whole clip as its container counts them. */
-export function totalFrames(timing: StreamTiming, span: Span): number {
-  const whole = timing.frameCount > 0 ? timing.frameCount : wholeFrames(sourceDuration(timing) * sourceFps(timing));
-  if (span.isWhole) return whole;
-  // A frame that begins in the span is in it, however little of it is.
-  return Math.min(whole, Math.max(1, Math.ceil((span.end - span.start) * sourceFps(timing) - FRAME_TOLERANCE)));
-}
-
-/** Of a frame: durations and rates are single precision. */
-const FRAME_TOLERANCE = 0.01;
 
 /** A number of frames out of a product with a duration: rounded down, 0 for what is no number. */
 function wholeFrames(value: number): number {
@@ -117,11 +107,16 @@ export function targetPositions(
   count: number,
   timing: StreamTiming,
   reachable = count,
-  { start, end }: Span = spanOf(timing, {}),
+  { start, end }: Span = wholeClip(timing),
 ): number[] {
-  const last = Math.max(0, end - start - 1 / sourceFps(timing) - END_MARGIN_SECONDS);
+  const last = Math.max(0, end - start - endMargin(timing));
   if (count === 1) return [start + last / 2];
   return Array.from({ length: reachable }, (_, index) => start + (index * last) / (count - 1));
+}
+
+/** What is kept free of targets before the end of what they are spread over, seconds. */
+export function endMargin(timing: StreamTiming): number {
+  return 1 / sourceFps(timing) + END_MARGIN_SECONDS;
 }
 
 /** Numbers of frames evenly spread over all of them, the first and the last among them: rounded down, as numpy's linspace to int. */
@@ -175,7 +170,7 @@ export function timestampThresholds(
   count: number,
   timing: StreamTiming,
   reachable = count,
-  span: Span = spanOf(timing, {}),
+  span: Span = wholeClip(timing),
 ): number[] {
   const thresholds = targetPositions(count, timing, reachable, span).map((position) =>
     firstTimestampAtOrAfter(comparedPosition(position), timing.timeBase),
@@ -185,7 +180,15 @@ export function timestampThresholds(
   return thresholds;
 }
 
-/** The first timestamp that is not before a moment, to a millionth of a tick. @param seconds not negative */
+/** Seconds of a timestamp in double precision: where a part of a clip lies is no arithmetic of the reference's. */
+export function exactSeconds(pts: number, { num, den }: Rational): number {
+  return (pts * num) / den;
+}
+
+/** Of a moment: some units of single precision in the last place, in which timestamps are given out and may come back. */
+const MOMENT_TOLERANCE = 2 ** -22;
+
+/** The first timestamp that is not before a moment, as far as single precision tells. @param seconds not negative */
 export function firstTimestampAt(seconds: number, { num, den }: Rational): number {
-  return Math.ceil((seconds * den) / num - 1e-6);
+  return Math.ceil((seconds * (1 - MOMENT_TOLERANCE) * den) / num - 1e-6);
 }

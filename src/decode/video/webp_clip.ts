@@ -7,7 +7,7 @@ import { CHANNELS } from "./command.ts";
 import { NOT_TURNED } from "./display_matrix.ts";
 import type { ClipFacts } from "./facts.ts";
 import { framesTaken } from "./frame_walk.ts";
-import { lastPacketEnd, type Packet, packetRate } from "./packets.ts";
+import { type ListedPacket, lastPacketEnd, packetRate } from "./packets.ts";
 import { reduced } from "./rational.ts";
 
 const TIME_BASE = reduced(1, 1000);
@@ -39,11 +39,11 @@ export async function openWebpClip(encoded: Uint8Array): Promise<ClipSource> {
     pages = 1,
     delay = [],
   } = await readable(sharp(encoded, { pages: -1, limitInputPixels: false }).metadata());
-  const packets: Packet[] = [];
+  const packets: ListedPacket[] = [];
   for (let page = 0, pts = 0; page < pages; page += 1) {
     const stated = delay[page] ?? 0;
     const duration = stated > LEAST_DELAY_MS ? stated : DEFAULT_DELAY_MS;
-    packets.push({ pts, duration });
+    packets.push({ pts, dts: pts, duration, isKey: true, isShown: true, hasPts: true });
     pts += duration;
   }
   const facts: ClipFacts = {
@@ -55,7 +55,7 @@ export async function openWebpClip(encoded: Uint8Array): Promise<ClipSource> {
   const timestamps = packets.map(({ pts }) => pts);
   return {
     facts,
-    keyTimestamps: async () => timestamps,
+    pictures: async () => packets,
     decode: (wanted, _, into) => decodePages(encoded, timestamps, wanted, into),
     [Symbol.dispose]: () => {},
   };

@@ -5,6 +5,8 @@ import { type ClipRequest, planRequest, type RequestPlan, runPlan } from "../../
 import { runClip } from "../../../src/decode/video/clip_run.ts";
 import { wantedFrames } from "../../../src/decode/video/decode.ts";
 import { readContainerFacts } from "../../../src/decode/video/facts.ts";
+import { openFfmpegClip } from "../../../src/decode/video/ffmpeg_clip.ts";
+import { needsPictures } from "../../../src/decode/video/frame_walk.ts";
 import { type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
 import { probeContainer } from "../../../src/decode/video/probe.ts";
 import { ffmpegPath } from "./clips.ts";
@@ -21,7 +23,10 @@ export interface Frames {
 export async function requestOf(clip: Uint8Array, options: VideoOptions): Promise<ClipRequest> {
   using input = new SealedInput(clip);
   const facts = await readContainerFacts(clip, "mov", () => probeContainer(ffmpegPath, input.file, "mov"));
-  return { ...wantedFrames(facts, videoOptionsSchema.parse(options)), demuxer: "mov", stream: facts.stream };
+  using source = await openFfmpegClip(clip, "mov", ffmpegPath);
+  const settings = videoOptionsSchema.parse(options);
+  const pictures = needsPictures(settings) ? await source.pictures(false) : null;
+  return { ...wantedFrames(facts, settings, pictures), demuxer: "mov", stream: facts.stream };
 }
 
 /** A plan whose parts may be as small as the clips of tests are. */
