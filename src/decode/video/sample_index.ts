@@ -89,13 +89,17 @@ const PLACES: ReadonlyMap<string, string> = new Map([
 ]);
 const CONTAINERS: ReadonlySet<string> = new Set(PLACES.values()).union(new Set(["dinf", "udta", "tref", "meta"]));
 
-/** Whether the boxes of a track that matter stand where they belong, each at most once. */
-function isOrderly(file: BoxReader, container: Box, seen = new Set<string>()): boolean {
+/** libavformat reads no boxes that lie deeper than this (`mov_read_default` in mov.c), and the stack has an end. */
+const DEEPEST_BOX = 10;
+
+/** Whether the boxes of a track that matter stand where they belong, each at most once, and none lies too deep. */
+function isOrderly(file: BoxReader, container: Box, seen = new Set<string>(), depth = 0): boolean {
+  if (depth > DEEPEST_BOX) return false;
   return file.boxes(container.start, container.end).every((box) => {
     const place = PLACES.get(box.type);
     if (box.type === "trak" || (place !== undefined && (place !== container.type || seen.has(box.type)))) return false;
     seen.add(box.type);
-    return !CONTAINERS.has(box.type) || isOrderly(file, box, seen);
+    return !CONTAINERS.has(box.type) || isOrderly(file, box, seen, depth + 1);
   });
 }
 

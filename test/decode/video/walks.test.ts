@@ -5,7 +5,7 @@ import type { VideoOptions } from "../../../src/decode/video/index.ts";
 import { evenIndices } from "../../../src/decode/video/sampling.ts";
 import { isVideoMetadata } from "../../../src/tensor/index.ts";
 import { mediaBytes } from "../../support/media.ts";
-import { decode, decodeError, madeClip } from "./clips.ts";
+import { decode, decodeError, madeClip, replaceBox } from "./clips.ts";
 import { keptCount, planOf } from "./plans.ts";
 
 const H264 = ["-c:v", "libx264", "-sc_threshold", "0"];
@@ -124,6 +124,18 @@ describe("of a part", () => {
   test("that has no key frame, none is taken", async () => {
     const error = await decodeError(CLIPS.mp4, { start: 0.1, end: 0.3, sampling: "keyframes" });
     expect(error).toMatchObject({ code: "no_frames", status: 400 });
+  });
+
+  test("of a file with boxes nested beyond all measure is refused with a code", async () => {
+    const nested = Buffer.alloc(800_000);
+    for (let at = 0; at < nested.byteLength; at += 8) {
+      nested.writeUInt32BE(nested.byteLength - at, at);
+      nested.write("udta", at + 4, "latin1");
+    }
+    const clip = replaceBox(CLIPS.mp4, ["moov", "trak", "tkhd"], (box) => [box, nested]);
+    for (const part of [{ start: 1 }, { sampling: "indices" }, { sampling: "keyframes" }] as const) {
+      expect(await decodeError(clip, part)).toMatchObject({ code: "media_corrupt" });
+    }
   });
 
   test("that is the whole, the name is the whole's", async () => {
