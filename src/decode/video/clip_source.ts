@@ -1,7 +1,7 @@
 /** A clip that was opened: what is known of it, and a way to its frames. */
 import type { DecodeCommand } from "./command.ts";
 import type { ClipFacts } from "./facts.ts";
-import type { ListedPacket } from "./packets.ts";
+import type { Picture } from "./packets.ts";
 import type { Rational } from "./rational.ts";
 
 /** What is wanted of a clip. */
@@ -19,7 +19,7 @@ export interface ClipSource extends Disposable {
    * @param withKeys whether it matters which of them are key frames
    * @throws MediaError what is wrong with the clip
    */
-  pictures(withKeys: boolean): Promise<readonly ListedPacket[]>;
+  pictures(withKeys: boolean): Promise<readonly Picture[]>;
   /**
    * Decodes the frames wanted.
    * @param threads how many may decode

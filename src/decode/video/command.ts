@@ -3,6 +3,7 @@ import { COMMON_ARGUMENTS, inputArguments } from "../ffmpeg/arguments.ts";
 import type { PixelSize } from "../scaled_size.ts";
 import type { Demuxer } from "../sniff.ts";
 import type { FrameWalk } from "./frame_walk.ts";
+import { mayLackTimes } from "./packets.ts";
 import type { StreamSelector } from "./stream_selector.ts";
 
 /** Bytes of a pixel, RGB. */
@@ -30,11 +31,6 @@ export interface DecodeCommand extends FrameWalk, PixelSize {
   readonly threads: number;
 }
 
-/** Packets of a program stream need not have timestamps: a decoder that skips frames loses count of the time. */
-function mustDecodeAll({ demuxer }: DecodeCommand): boolean {
-  return demuxer === "mpeg";
-}
-
 /** How a filter that is too long for an argument is named: `-/filter:v` since 7.0, `-filter_script:v` before 8.0. */
 export type FilterScriptOption = "-/filter:v" | "-filter_script:v";
 
@@ -53,11 +49,13 @@ export function needsFilterScript(filter: string): boolean {
  */
 export function decodeArguments(command: DecodeCommand, script: FilterScriptOption | null): string[] {
   const filter = decodeFilter(command);
+  // A decoder that skips frames loses count of a time that not every packet tells.
+  const skipsFrames = command.isOfKeyFrames && !mayLackTimes(command.demuxer);
   return [
     ...COMMON_ARGUMENTS,
     ...(command.strict ? ["-xerror"] : []),
     ...["-noautorotate", "-threads", String(command.threads)],
-    ...(command.isOfKeyFrames && !mustDecodeAll(command) ? ["-skip_frame", "nokey"] : []),
+    ...(skipsFrames ? ["-skip_frame", "nokey"] : []),
     // Timestamps stay the container's: no shift to zero, no start time taken off.
     ...["-copyts", ...inputArguments(command.demuxer, DECODE_DESCRIPTORS.input)],
     ...["-map", streamSpecifier(command.stream), "-filter_threads", "1"],
@@ -82,7 +80,7 @@ export function decodeFilter(command: DecodeCommand): string {
     "metadata=mode=add:key=start:value=1:enable='eq(n,0)'",
     `metadata=mode=print:key=start:file='pipe\\:${graphStarts}'`,
     ...(span ? [`trim=start_pts=${span.start}:end_pts=${span.end}`] : []),
-    ...(command.isOfKeyFrames && mustDecodeAll(command) ? ["select='key'"] : []),
+    ...(command.isOfKeyFrames && mayLackTimes(command.demuxer) ? ["select='key'"] : []),
     `select='${selectExpression(command)}'`,
     "metadata=mode=add:key=taken:value=1",
     `metadata=mode=print:key=taken:file='pipe\\:${timestamps}'`,

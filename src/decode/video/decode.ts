@@ -15,7 +15,7 @@ import type { ClipFacts } from "./facts.ts";
 import { openFfmpegClip } from "./ffmpeg_clip.ts";
 import { frameWalk, needsPictures } from "./frame_walk.ts";
 import type { VideoSettings } from "./options.ts";
-import type { ListedPacket } from "./packets.ts";
+import type { Picture } from "./packets.ts";
 import { sourceDuration, sourceFps, timestampSeconds } from "./sampling.ts";
 import { openWebpClip } from "./webp_clip.ts";
 
@@ -46,9 +46,7 @@ export async function decodeVideo(
   using source = await openClip(encoded, context.ffmpegPath);
   const { facts } = source;
   const { settings } = options;
-  const pictures = needsPictures(settings) ? await source.pictures(settings.sampling === "keyframes") : null;
-
-  const wanted = wantedFrames(facts, settings, pictures);
+  const wanted = wantedFrames(facts, settings, await neededPictures(source, settings));
   const reachable = wanted.thresholds.length;
   const { output } = wanted;
   const frameBytes = output.width * output.height * CHANNELS;
@@ -69,6 +67,11 @@ export async function decodeVideo(
   return { shape, dtype: UINT8, metadata: { Video: metadata }, byteLength, contentHash };
 }
 
+/** All pictures of a clip, or null where {@link frameWalk} does without. @throws MediaError what is wrong with the clip */
+export async function neededPictures(source: ClipSource, settings: VideoSettings): Promise<readonly Picture[] | null> {
+  return needsPictures(settings) ? source.pictures(settings.sampling === "keyframes") : null;
+}
+
 /**
  * What has to be decoded.
  * @param pictures as in {@link frameWalk}
@@ -77,7 +80,7 @@ export async function decodeVideo(
 export function wantedFrames(
   facts: ClipFacts,
   settings: VideoSettings,
-  pictures: readonly ListedPacket[] | null = null,
+  pictures: readonly Picture[] | null = null,
 ): WantedFrames {
   const { width, height, timeBase } = facts;
   const output = scaledSize({ width, height }, settings.max_pixels ?? Number.POSITIVE_INFINITY);

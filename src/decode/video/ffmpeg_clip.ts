@@ -6,17 +6,21 @@ import { decodeFrames } from "./clip_decoding.ts";
 import type { ClipSource } from "./clip_source.ts";
 import { type ContainerFacts, readContainerFacts } from "./facts.ts";
 import { withShownDelays } from "./gif_delays.ts";
-import { type ListedPacket, shownPictures, withReorderedTimes } from "./packets.ts";
+import { inShownOrder, mayLackTimes, type Picture, withReorderedTimes } from "./packets.ts";
 import { type Probe, probeContainer } from "./probe.ts";
 import { sameRational } from "./rational.ts";
 import { readSampleIndex } from "./sample_index.ts";
 import { FIRST_VIDEO } from "./stream_selector.ts";
 
+export interface FfmpegClip extends ClipSource {
+  readonly facts: ContainerFacts;
+}
+
 /**
  * @param program path of ffmpeg
  * @throws MediaError as {@link readContainerFacts} and {@link probeContainer}
  */
-export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, program: string): Promise<ClipSource> {
+export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, program: string): Promise<FfmpegClip> {
   const input = new SealedInput(demuxer === "gif" ? withShownDelays(encoded) : encoded);
   try {
     let probed: Promise<Probe> | null = null;
@@ -29,11 +33,9 @@ export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, prog
     return {
       facts,
       pictures: async (withKeys) => {
-        const isProbed = stream === FIRST_VIDEO;
-        const quick = isProbed || withKeys ? null : picturesOfTables(input.bytes, facts);
-        return (
-          quick ?? listedPictures(facts, isProbed ? probe() : probeContainer(program, input.file, demuxer, stream))
-        );
+        if (stream === FIRST_VIDEO) return listedPictures(facts, probe());
+        const quick = withKeys ? null : picturesOfTables(input.bytes, facts);
+        return quick ?? listedPictures(facts, probeContainer(program, input.file, demuxer, stream));
       },
       decode: (wanted, threads, into) => decodeFrames(program, input, { ...wanted, demuxer, stream }, threads, into),
       [Symbol.dispose]: () => input[Symbol.dispose](),
@@ -44,27 +46,21 @@ export async function openFfmpegClip(encoded: Uint8Array, demuxer: Demuxer, prog
   }
 }
 
-async function listedPictures(facts: ContainerFacts, probe: Promise<Probe>): Promise<ListedPacket[]> {
+async function listedPictures(facts: ContainerFacts, probe: Promise<Probe>): Promise<Picture[]> {
   const { packets, timeBase } = await probe;
   if (!sameRational(timeBase, facts.timeBase)) {
     throw new MediaError("media_corrupt", "the container's time base is not the one it is decoded with");
   }
-  return shownPictures(facts.demuxer === "mpeg" ? withReorderedTimes(packets) : packets);
+  const timed = mayLackTimes(facts.demuxer) ? withReorderedTimes(packets) : packets;
+  return inShownOrder(timed.filter(({ isShown }) => isShown));
 }
 
 /** Of an MP4, without ffmpeg; null where its tables do not tell. Which are key frames, ffmpeg knows better. */
-function picturesOfTables(bytes: Uint8Array, { demuxer, stream, timeBase }: ContainerFacts): ListedPacket[] | null {
+function picturesOfTables(bytes: Uint8Array, { demuxer, stream, timeBase }: ContainerFacts): Picture[] | null {
   if (demuxer !== "mov" || typeof stream !== "number") return null;
   const index = readSampleIndex(bytes, stream, timeBase.den);
   if (!index) return null;
-  return shownPictures(
-    Array.from(index.pts, (pts, at) => ({
-      pts,
-      duration: 0,
-      dts: index.dts[at] ?? pts,
-      hasPts: true,
-      isKey: index.sync[at] === 1,
-      isShown: at >= index.first && pts >= index.firstTime,
-    })),
-  );
+  const { first, firstTime, sync } = index;
+  const samples = Array.from(index.pts, (pts, at) => ({ pts, duration: 0, isKey: sync[at] === 1 }));
+  return inShownOrder(samples.slice(first).filter(({ pts }) => pts >= firstTime));
 }

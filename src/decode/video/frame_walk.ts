@@ -2,7 +2,7 @@
 import { MediaError } from "../../errors.ts";
 import type { ClipFacts } from "./facts.ts";
 import { MOST_FRAMES, type VideoSettings } from "./options.ts";
-import { type ListedPacket, lastPacketEnd } from "./packets.ts";
+import { lastPacketEnd, type Picture } from "./packets.ts";
 import {
   endMargin,
   evenIndices,
@@ -41,7 +41,7 @@ export function needsPictures({ start, end, sampling }: VideoSettings): boolean 
 export function frameWalk(
   facts: ClipFacts,
   settings: VideoSettings,
-  pictures: readonly ListedPacket[] | null,
+  pictures: readonly Picture[] | null,
   checkCount: (count: number) => void,
 ): { readonly walk: FrameWalk; readonly count: number } {
   const part = pictures && partOf(pictures, facts, settings);
@@ -68,13 +68,13 @@ export function frameWalk(
 
 /** What of a clip is walked over: its pictures, where it lies in ticks (null: all of it) and in seconds. */
 interface Part {
-  readonly pictures: readonly ListedPacket[];
+  readonly pictures: readonly Picture[];
   readonly ticks: FrameWalk["span"];
   readonly seconds: Span;
 }
 
 /** @throws MediaError frame_count_invalid, no_frames */
-function partOf(pictures: readonly ListedPacket[], facts: ClipFacts, settings: VideoSettings): Part {
+function partOf(pictures: readonly Picture[], facts: ClipFacts, settings: VideoSettings): Part {
   const { timeBase } = facts;
   const whole = wholeClip(facts);
   // What is cut off by an edit list counts for the container, and is not shown.

@@ -1,5 +1,6 @@
 /** What the packets of a stream tell about it when its container does not. */
 import { MediaError } from "../../errors.ts";
+import type { Demuxer } from "../sniff.ts";
 import { type Rational, reduced } from "./rational.ts";
 
 /** More packets than this are no clip: nine hours at 30 frames a second. All of them are held while they are counted. */
@@ -19,9 +20,13 @@ export interface Packet {
   readonly duration: number;
 }
 
-/** A packet, and what its demuxer says of the picture in it. */
-export interface ListedPacket extends Packet {
+/** A picture that is shown, told from its packet without decoding it. */
+export interface Picture extends Packet {
   readonly isKey: boolean;
+}
+
+/** A packet, and what its demuxer says of the picture in it. */
+export interface ListedPacket extends Picture {
   /** False for what is decoded only because others need it: an edit list cuts it off. */
   readonly isShown: boolean;
   /** Decoding timestamp. */
@@ -30,13 +35,18 @@ export interface ListedPacket extends Packet {
   readonly hasPts: boolean;
 }
 
+/** Whether packets need not have timestamps of their own: those of a program stream. */
+export function mayLackTimes(demuxer: Demuxer): boolean {
+  return demuxer === "mpeg";
+}
+
 /**
  * Packets of a program stream with the presentation timestamps that they lack. Those that do are pictures that others refer to:
  * each is shown when the next one of them is decoded (ISO/IEC 13818-1, 2.7.5), the last one behind all others.
  */
 export function withReorderedTimes(packets: readonly ListedPacket[]): ListedPacket[] {
   if (!packets.some(({ hasPts }) => hasPts)) return [...packets];
-  let next = packets.reduce((end, { pts, duration }) => Math.max(end, pts + duration), 0);
+  let next = latestEnd(packets, 0);
   return packets
     .toReversed()
     .map((packet) => {
@@ -48,16 +58,25 @@ export function withReorderedTimes(packets: readonly ListedPacket[]): ListedPack
     .reverse();
 }
 
-/** Pictures that are shown, in the order in which they are. */
-export function shownPictures(packets: readonly ListedPacket[]): ListedPacket[] {
-  return packets.filter(({ isShown }) => isShown).toSorted((one, other) => one.pts - other.pts);
+/** In the order in which pictures are shown. */
+export function inShownOrder<T extends Packet>(pictures: readonly T[]): T[] {
+  return pictures.toSorted((one, other) => one.pts - other.pts);
 }
 
 /** Where the last packet in presentation order ends; a packet without a duration lasts one frame at the packets' rate. */
 export function lastPacketEnd(packets: readonly Packet[], timeBase: Rational): number {
   const rate = packetRate(packets, timeBase);
-  const oneFrame = rate === null ? 0 : Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num));
-  return packets.reduce((end, packet) => Math.max(end, packet.pts + (packet.duration || oneFrame)), 0);
+  return latestEnd(packets, rate === null ? 0 : frameTicks(rate, timeBase));
+}
+
+/** @param oneFrame ticks that a packet without a duration lasts */
+function latestEnd(packets: readonly Packet[], oneFrame: number): number {
+  return packets.reduce((end, { pts, duration }) => Math.max(end, pts + (duration || oneFrame)), 0);
+}
+
+/** One frame in whole ticks. */
+function frameTicks(rate: Rational, timeBase: Rational): number {
+  return Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num));
 }
 
 /**
@@ -88,7 +107,6 @@ export function packetRate(packets: readonly Packet[], timeBase: Rational): Rati
  * not state it. A packet without a duration lasts one frame, in whole ticks.
  */
 export function packetSpan(packets: readonly Packet[], rate: Rational, timeBase: Rational): number {
-  const oneFrame = rate.num > 0 ? Math.floor((rate.den * timeBase.den) / (rate.num * timeBase.num)) : 0;
-  const end = packets.reduce((latest, { pts, duration }) => Math.max(latest, pts + (duration || oneFrame)), 0);
+  const end = latestEnd(packets, rate.num > 0 ? frameTicks(rate, timeBase) : 0);
   return Math.max(0, end - (packets[0]?.pts ?? 0));
 }

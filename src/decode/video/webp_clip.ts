@@ -7,7 +7,7 @@ import { CHANNELS } from "./command.ts";
 import { NOT_TURNED } from "./display_matrix.ts";
 import type { ClipFacts } from "./facts.ts";
 import { framesTaken } from "./frame_walk.ts";
-import { type ListedPacket, lastPacketEnd, packetRate } from "./packets.ts";
+import { lastPacketEnd, type Picture, packetRate } from "./packets.ts";
 import { reduced } from "./rational.ts";
 
 const TIME_BASE = reduced(1, 1000);
@@ -39,11 +39,11 @@ export async function openWebpClip(encoded: Uint8Array): Promise<ClipSource> {
     pages = 1,
     delay = [],
   } = await readable(sharp(encoded, { pages: -1, limitInputPixels: false }).metadata());
-  const packets: ListedPacket[] = [];
+  const packets: Picture[] = [];
   for (let page = 0, pts = 0; page < pages; page += 1) {
     const stated = delay[page] ?? 0;
     const duration = stated > LEAST_DELAY_MS ? stated : DEFAULT_DELAY_MS;
-    packets.push({ pts, dts: pts, duration, isKey: true, isShown: true, hasPts: true });
+    packets.push({ pts, duration, isKey: true });
     pts += duration;
   }
   const facts: ClipFacts = {

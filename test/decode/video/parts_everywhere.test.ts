@@ -3,12 +3,10 @@
  * decodes: timestamps that begin anywhere, edit lists that cut, pictures that are late, rates that vary.
  */
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { extname } from "node:path";
 import type { VideoOptions } from "../../../src/decode/video/index.ts";
 import { isVideoMetadata } from "../../../src/tensor/index.ts";
-import { decode, ffmpegPath } from "./clips.ts";
+import { decode, ffmpegPath, madeClip, writtenClip } from "./clips.ts";
 
 const { fround } = Math;
 const [WIDTH, HEIGHT, RATE] = [64, 48, 25];
@@ -49,32 +47,21 @@ interface Frame {
 const MIDDLE = ((HEIGHT >> 1) * WIDTH + (WIDTH >> 1)) * 3;
 const FRAME_BYTES = WIDTH * HEIGHT * 3;
 
-function make(folder: string, name: string): string {
-  const path = join(folder, name);
-  const [first = "", ...rest] = CLIPS[name] ?? [];
-  const isCut = Object.hasOwn(CLIPS, first);
-  const input = isCut ? ["-ss", "0.56", "-i", make(folder, first), "-c", "copy"] : [first, ...rest];
-  const { exitCode, stderr } = Bun.spawnSync([ffmpegPath, "-v", "error", "-y", ...input, path]);
-  if (exitCode !== 0) throw new Error(`${name}: ${stderr}`);
-  return path;
+async function make(name: string): Promise<Uint8Array> {
+  const extension = extname(name).slice(1);
+  const args = CLIPS[name] ?? [];
+  const [first = ""] = args;
+  if (!Object.hasOwn(CLIPS, first)) return madeClip(extension, args);
+  using whole = writtenClip(extension, await make(first));
+  return madeClip(extension, ["-ss", "0.56", "-i", whole.path, "-c", "copy"]);
 }
 
 /** All frames of the clip as ffmpeg shows them. */
-function allFrames(path: string): Frame[] {
-  const output = [
-    "-map",
-    "0:v:0",
-    "-fps_mode",
-    "passthrough",
-    "-vf",
-    "showinfo",
-    "-pix_fmt",
-    "rgb24",
-    "-f",
-    "rawvideo",
-    "-",
-  ];
-  const { stdout, stderr } = Bun.spawnSync([ffmpegPath, "-hide_banner", "-copyts", "-i", path, ...output]);
+function allFrames(name: string, bytes: Uint8Array): Frame[] {
+  using clip = writtenClip(extname(name).slice(1), bytes);
+  const input = ["-hide_banner", "-copyts", "-i", clip.path, "-map", "0:v:0"];
+  const output = ["-fps_mode", "passthrough", "-vf", "showinfo", "-pix_fmt", "rgb24", "-f", "rawvideo", "-"];
+  const { stdout, stderr } = Bun.spawnSync([ffmpegPath, ...input, ...output]);
   const log = stderr.toString();
   const [, num, den] = /config in time_base: (\d+)\/(\d+)/.exec(log) ?? [];
   const tick = fround(fround(Number(num)) / fround(Number(den)));
@@ -93,12 +80,12 @@ const evenly = <T>(all: readonly T[], count: number): T[] => {
 /** Seconds from the first frame on. */
 const PARTS: Pick<VideoOptions, "start" | "end">[] = [{}, { start: 0.5 }, { end: 1.7 }, { start: 0.48, end: 1.52 }];
 
-const folder = mkdtempSync(join(tmpdir(), "parts-"));
-const made = Object.keys(CLIPS).map((name) => [name, make(folder, name)] as const);
 const clips = await Promise.all(
-  made.map(async ([name, path]) => ({ name, bytes: await Bun.file(path).bytes(), frames: allFrames(path) })),
+  Object.keys(CLIPS).map(async (name) => {
+    const bytes = await make(name);
+    return { name, bytes, frames: allFrames(name, bytes) };
+  }),
 );
-rmSync(folder, { recursive: true });
 
 describe.each(clips)("of $name", ({ bytes, frames }) => {
   async function taken(options: VideoOptions): Promise<Frame[]> {

@@ -3,12 +3,9 @@ import { createFile } from "../../../ffi/process.ts";
 import { SealedInput } from "../../../src/decode/ffmpeg/sealed_input.ts";
 import { type ClipRequest, planRequest, type RequestPlan, runPlan } from "../../../src/decode/video/clip_decoding.ts";
 import { runClip } from "../../../src/decode/video/clip_run.ts";
-import { wantedFrames } from "../../../src/decode/video/decode.ts";
-import { readContainerFacts } from "../../../src/decode/video/facts.ts";
+import { neededPictures, wantedFrames } from "../../../src/decode/video/decode.ts";
 import { openFfmpegClip } from "../../../src/decode/video/ffmpeg_clip.ts";
-import { needsPictures } from "../../../src/decode/video/frame_walk.ts";
 import { type VideoOptions, videoOptionsSchema } from "../../../src/decode/video/index.ts";
-import { probeContainer } from "../../../src/decode/video/probe.ts";
 import { ffmpegPath } from "./clips.ts";
 
 export type { RequestPlan };
@@ -21,12 +18,11 @@ export interface Frames {
 
 /** What is asked of an MP4 file with these options. */
 export async function requestOf(clip: Uint8Array, options: VideoOptions): Promise<ClipRequest> {
-  using input = new SealedInput(clip);
-  const facts = await readContainerFacts(clip, "mov", () => probeContainer(ffmpegPath, input.file, "mov"));
   using source = await openFfmpegClip(clip, "mov", ffmpegPath);
   const settings = videoOptionsSchema.parse(options);
-  const pictures = needsPictures(settings) ? await source.pictures(false) : null;
-  return { ...wantedFrames(facts, settings, pictures), demuxer: "mov", stream: facts.stream };
+  const { facts } = source;
+  const wanted = wantedFrames(facts, settings, await neededPictures(source, settings));
+  return { ...wanted, demuxer: "mov", stream: facts.stream };
 }
 
 /** A plan whose parts may be as small as the clips of tests are. */
